@@ -18,7 +18,8 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 8] = [
+const HELPERS: [(&str, &str); 9] = [
+    ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("kmod", "modprobe"),
     ("zstd", "zstd"),
@@ -50,6 +51,7 @@ pub fn set_up(directory: &Path) -> Result<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if is_debian && is_root {
         install_helpers()?;
+        open_fuse()?;
     }
     if version(&directory.join("bin/mkfs.xfs")).is_some() {
         return Ok(());
@@ -107,6 +109,22 @@ fn install_helpers() -> Result<()> {
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
     process::run(install.args(["-qq", "-y", "install", "--no-install-recommends"]).args(missing))
+}
+
+/// Where FUSE is asked for, and its number.
+const FUSE: &str = "/dev/fuse";
+const FUSE_NUMBER: [&str; 3] = ["c", "10", "229"];
+
+/// Opens FUSE to all users, as a running systemd does.
+fn open_fuse() -> Result<()> {
+    if !Path::new(FUSE).exists() {
+        // Without the device the tests that need it say so.
+        let _ = Command::new("mknod").arg(FUSE).args(FUSE_NUMBER).status();
+    }
+    if Path::new(FUSE).exists() {
+        process::run(Command::new("chmod").args(["666", FUSE]))?;
+    }
+    Ok(())
 }
 
 /// A bare machine has no package lists yet.

@@ -17,7 +17,7 @@ struct Layer {
 }
 
 /// All crates. Each comes after those that it may depend on.
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer { name: "uxfs-format", above: &[], beside: &[] },
     Layer { name: "uxfs-block", above: &["uxfs-format"], beside: &[] },
     Layer { name: "uxfs-volume", above: &["uxfs-block"], beside: &[] },
@@ -25,6 +25,7 @@ const LAYERS: [Layer; 18] = [
     Layer { name: "uxfs-engine", above: &["uxfs-journal"], beside: &[] },
     Layer { name: "uxfs-filesystem", above: &["uxfs-engine"], beside: &[] },
     Layer { name: "uxfs-repair", above: &["uxfs-filesystem"], beside: &[] },
+    Layer { name: "uxfs-fuse", above: &["uxfs-filesystem"], beside: &[] },
     Layer { name: "uxfs-metadump", above: &["uxfs-repair"], beside: &[] },
     Layer { name: "uxfs-mkfs", above: &["uxfs-block"], beside: &[] },
     Layer { name: "uxfs-source", above: &[], beside: &["uxfs-block"] },

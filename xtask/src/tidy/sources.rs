@@ -7,7 +7,8 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 5] = [
+const UNSAFE_FILES: [&str; 6] = [
+    "crates/uxfs-fuse/src/mounting/device.rs",
     "crates/uxfs-block/src/engine/uring.rs",
     "crates/uxfs-block/src/aligned_buffer.rs",
     "crates/uxfs-block/src/cache/held.rs",

@@ -265,6 +265,20 @@ fn change_file<T>(
     change(&mut file_system.edit_file(&mut inode)?)
 }
 
+/// As [`FileSystem::write`], for a file whose flags were asked when it was opened: Linux asks them then.
+///
+/// # Errors
+/// See [`FileEdit::write`].
+pub fn write_opened(
+    file_system: &FileSystem,
+    file: &InodeHandle,
+    offset_bytes: u64,
+    bytes: &[u8],
+    touch: Touch,
+) -> Result<usize> {
+    write_locked(file_system, file, file.write(), offset_bytes, bytes, touch)
+}
+
 fn write_locked(
     file_system: &FileSystem,
     file: &InodeHandle,

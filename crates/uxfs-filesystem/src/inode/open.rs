@@ -42,7 +42,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// [`OperationError::NoSuchInode`]; damage; the device.
-    pub(crate) fn open_if_in_use(&self, number: InodeNumber) -> Result<InodeHandle> {
+    pub fn open_if_in_use(&self, number: InodeNumber) -> Result<InodeHandle> {
         self.inode_table().open(number, || {
             if !is_inode_in_use(self, number)? {
                 return Err(OperationError::NoSuchInode.into());

@@ -1,0 +1,18 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
+//! XFS as a mounted file system, through FUSE.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`protocol`] | requests and replies as the kernel writes and reads them |
+//! | [`mounting`] | options, `/dev/fuse`, mount(2) and fusermount3, unmounting |
+//! | [`transport`] | how requests come and replies go |
+//! | [`server`] | the file system behind a mount |
+//! | [`session`] | a mount from its first request to its end |
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod mounting;
+pub mod protocol;
+pub mod server;
+pub mod session;
+pub mod transport;

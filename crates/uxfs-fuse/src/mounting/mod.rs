@@ -1,0 +1,158 @@
+//! Options, `/dev/fuse`, mount(2) and fusermount3, unmounting.
+//!
+//! [`mount`] asks the kernel where this process may, and fusermount3 elsewhere:
+//!
+//! | process | image | way | type |
+//! |---|---|---|---|
+//! | root | block device | mount(2) | `fuseblk.uxfs` |
+//! | root, or root of a user namespace with its own mounts | any other | mount(2) | `fuse.uxfs` |
+//! | ordinary user | any | fusermount3 | `fuse.uxfs` |
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | the options of a mount |
+//! | [`device`] | `/dev/fuse` |
+//! | [`direct`] | mount(2), umount(2), remounting |
+//! | [`fusermount`] | the program that mounts for ordinary users |
+//! | [`mount_point`] | checks of the directory that is mounted on |
+//! | [`mount_table`] | the kernel's table of mounts, waiting for the end of a mount |
+//! | [`mounted`] | a mounted file system |
+//! | `guardian` | the process that unmounts when the server ends |
+//! | `programs` | finding fusermount3 and umount |
+//! | [`kernel_limits`] | how far the kernel reads ahead, how much written data it keeps |
+
+pub mod device;
+pub mod direct;
+pub mod fusermount;
+mod guardian;
+pub mod kernel_limits;
+pub mod mount_point;
+pub mod mount_table;
+pub mod mounted;
+pub mod options;
+mod programs;
+
+use std::{
+    ffi::OsStr,
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+use uxfs_block::words::in_words;
+
+use self::{
+    device::{DeviceError, FuseDevice},
+    direct::DirectError,
+    fusermount::FusermountError,
+    mount_point::MountPointError,
+    mount_table::{MountEntry, MountTable},
+    mounted::{Mounted, Way},
+    options::FuseMountOptions,
+};
+
+/// Why an image is not mounted.
+#[derive(Debug, Error)]
+pub enum MountError {
+    /// The directory.
+    #[error(transparent)]
+    MountPoint(#[from] MountPointError),
+    /// `/dev/fuse`.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The kernel.
+    #[error(transparent)]
+    Direct(#[from] DirectError),
+    /// fusermount3.
+    #[error(transparent)]
+    Fusermount(#[from] FusermountError),
+    /// Neither way is open.
+    #[error("mount(2) is not permitted here, nor does fusermount3 mount: {0}")]
+    NeitherWay(FusermountError),
+    /// A mount that is there is to be changed.
+    #[error("the option remount changes a mount that is there; it mounts nothing")]
+    IsRemount,
+    /// The process that is to unmount cannot be started.
+    #[error("auto_unmount: no process can be started that unmounts: {}", in_words(.0))]
+    Guardian(io::Error),
+    /// It was mounted, but cannot be found again; it is unmounted.
+    #[error("{} was mounted, but /proc/self/mountinfo does not show it (is /proc mounted?)", .0.display())]
+    NotShown(PathBuf),
+    /// It was mounted, but cannot be found again; it is unmounted.
+    #[error("/proc/self/mountinfo cannot be read: {}", in_words(.0))]
+    Table(io::Error),
+}
+
+/// Mounts an image on a directory. `image` is what the table of mounts names as the source: the path of the image.
+///
+/// Nothing has been served when this returns. The kernel's first request, INIT, waits at the device, and all use of the
+/// mount waits for the answer: this process must not use it before.
+///
+/// # Errors
+/// See [`MountError`]. Nothing is mounted then.
+pub fn mount(image: &OsStr, directory: &Path, options: &FuseMountOptions) -> Result<Mounted, MountError> {
+    if options.is_remount {
+        return Err(MountError::IsRemount);
+    }
+    let mount_point = mount_point::check(directory)?;
+    let mut mounted = either_way(image, &mount_point, options)?;
+    if options.has_automatic_unmount {
+        mounted.set_unmounted_on_drop(true);
+        mounted.guard().map_err(MountError::Guardian)?;
+    }
+    Ok(mounted)
+}
+
+fn either_way(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> Result<Mounted, MountError> {
+    if !direct::may_mount() {
+        return by_fusermount(image, mount_point, options);
+    }
+    match directly(image, mount_point, options) {
+        // Root of a user namespace whose mounts belong to another one.
+        Err(MountError::Direct(DirectError::NotPermitted)) => by_fusermount(image, mount_point, options)
+            .map_err(|error| match error {
+                MountError::Fusermount(error) => MountError::NeitherWay(error),
+                error => error,
+            }),
+        outcome => outcome,
+    }
+}
+
+/// Changes whether a mount takes changes, as the option `remount` asks. No other option of a mount can be changed.
+///
+/// # Errors
+/// The directory; files are open for writing; this process may not.
+pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), MountError> {
+    let mount_point = mount_point::check(directory)?;
+    Ok(direct::remount(&mount_point, options.is_read_only)?)
+}
+
+fn directly(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> Result<Mounted, MountError> {
+    let device = FuseDevice::open()?;
+    let is_block_device = direct::is_block_device_mount(Path::new(image), options);
+    direct::mount(&device, image, mount_point, options, is_block_device)?;
+    let entry = entry_of(mount_point).inspect_err(|_| {
+        drop(direct::unmount(mount_point, true));
+    })?;
+    Ok(Mounted::new(device, entry, Way::Direct { is_block_device }, String::new()))
+}
+
+fn by_fusermount(
+    image: &OsStr,
+    mount_point: &Path,
+    options: &FuseMountOptions,
+) -> Result<Mounted, MountError> {
+    let list = options.fusermount_list(image);
+    let handed = fusermount::mount(mount_point, &list)?;
+    let entry = entry_of(mount_point).inspect_err(|_| {
+        drop(fusermount::unmount(mount_point, true));
+    })?;
+    Ok(Mounted::new(handed.device, entry, Way::Fusermount, handed.warnings))
+}
+
+/// The FUSE mount at a path. The table tells of it without asking the server, which does not answer yet.
+fn entry_of(mount_point: &Path) -> Result<MountEntry, MountError> {
+    let table = MountTable::read().map_err(MountError::Table)?;
+    let entry = table.at(mount_point).filter(|entry| entry.is_fuse());
+    entry.cloned().ok_or_else(|| MountError::NotShown(mount_point.to_path_buf()))
+}

@@ -1,0 +1,143 @@
+//! Lists of mount options: commas between words, `\,` for a comma in a value.
+
+use std::fmt::Display;
+
+use super::OptionError;
+
+/// One word of a list: a flag, or a key with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    /// The flag or the key.
+    pub key: String,
+    /// Behind the `=`; `None` for a flag.
+    pub value: Option<String>,
+}
+
+impl Word {
+    fn new(text: &str) -> Self {
+        match text.split_once('=') {
+            Some((key, value)) => Self { key: key.to_owned(), value: Some(value.to_owned()) },
+            None => Self { key: text.to_owned(), value: None },
+        }
+    }
+
+    /// The word as it stood in the list.
+    pub fn text(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}={value}", self.key),
+            None => self.key.clone(),
+        }
+    }
+
+    /// The value of a key that needs one.
+    pub fn text_value(&self) -> Result<String, OptionError> {
+        match &self.value {
+            Some(value) if !value.is_empty() => Ok(value.clone()),
+            _ => Err(OptionError::NeedsValue { key: self.key.clone() }),
+        }
+    }
+
+    /// The value as a number from `least` to `most`.
+    pub fn number(&self, least: u64, most: u64) -> Result<u64, OptionError> {
+        let value = self.text_value()?;
+        let number = value.parse().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| self.bad_value(format!("a number from {least} to {most}")))
+    }
+
+    /// The value as a number that the type decides the range of.
+    pub fn small_number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N, OptionError> {
+        let number = self.number(least, most)?;
+        N::try_from(number).map_err(|_| self.bad_value(format!("a number from {least} to {most}")))
+    }
+
+    /// The value as a size: bytes, or with K, M, G or T.
+    pub fn size_bytes(&self) -> Result<u64, OptionError> {
+        let value = self.text_value()?;
+        parse_size(&value).ok_or_else(|| self.bad_value("a size such as 4096, 64K, 256M or 1G"))
+    }
+
+    fn bad_value(&self, wanted: impl Display) -> OptionError {
+        let value = self.value.clone().unwrap_or_default();
+        OptionError::BadValue { key: self.key.clone(), value, wanted: wanted.to_string() }
+    }
+}
+
+/// The words of a list. Empty ones are left out, as mount(8) does.
+pub(super) fn split(list: &str) -> Vec<Word> {
+    let mut texts = vec![String::new()];
+    let mut characters = list.chars().peekable();
+    while let Some(character) = characters.next() {
+        let escaped = (character == '\\').then(|| characters.next_if(|next| matches!(next, ',' | '\\')));
+        match (character, escaped.flatten(), texts.last_mut()) {
+            (',', ..) => texts.push(String::new()),
+            (_, Some(escaped), Some(text)) => text.push(escaped),
+            (_, None, Some(text)) => text.push(character),
+            (.., None) => {}
+        }
+    }
+    texts.iter().filter(|text| !text.is_empty()).map(|text| Word::new(text)).collect()
+}
+
+/// A value as it stands in a list.
+pub(super) fn escaped(value: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(value.len());
+    for byte in value {
+        if matches!(byte, b',' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    text
+}
+
+/// Bytes, or with a suffix that stands for a power of 1024.
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &str) -> Vec<String> {
+        split(list).iter().map(Word::text).collect()
+    }
+
+    #[test]
+    fn commas_separate_unless_escaped() {
+        assert_eq!(texts("ro,,noexec,"), ["ro", "noexec"]);
+        assert_eq!(texts(r"fsname=a\,b\\c\d,ro"), [r"fsname=a,b\c\d", "ro"]);
+        assert_eq!(texts(""), [""; 0]);
+        assert_eq!(texts(r"\"), [r"\"]);
+        assert_eq!(split("a=b=c"), [Word { key: "a".to_owned(), value: Some("b=c".to_owned()) }]);
+    }
+
+    #[test]
+    fn values_come_back_from_a_list() {
+        for value in ["", "plain", "a,b", r"a\", r"\,", r"\\,\"] {
+            let list = format!("fsname=x{},ro", String::from_utf8(escaped(value.as_bytes())).unwrap());
+            assert_eq!(texts(&list), [format!("fsname=x{value}"), "ro".to_owned()]);
+        }
+    }
+
+    #[test]
+    fn sizes_have_suffixes() {
+        for (text, bytes) in
+            [("0", 0), ("12", 12), ("4k", 4096), ("1KiB", 1024), ("3M", 3 << 20), ("1G", 1 << 30)]
+        {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for text in ["", "k", "1x", "-1", "1.5G", "1 k", "99999999999999999999", "16777216T", "ä"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+}

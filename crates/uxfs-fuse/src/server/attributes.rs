@@ -1,0 +1,187 @@
+//! GETATTR, SETATTR, STATX, STATFS, and access times.
+
+use rustix::io::Errno;
+use uxfs_filesystem::{
+    file::Touch,
+    inode::table::InodeHandle,
+    operations::{
+        live::Status,
+        set_attributes::{AttributeChanges, mode_without_set_id},
+    },
+};
+use uxfs_format::inode::{FileType, InodeFlags, Timestamp};
+
+use super::{Answered, Server, VALID, number, put};
+use crate::{
+    mounting::options::AccessTimes,
+    protocol::{
+        flags::{AttributeChanges as Asked, AttributeFlags},
+        reply::{Attributes, AttributesReply, EntryReply, StatfsReply, StatxReply},
+        request::operation::{SetAttributes, Statx, TimeChange},
+    },
+    transport::ReplyBuffer,
+};
+
+/// Blocks in a reply have so many bytes.
+const SECTOR_BYTES: u64 = 512;
+/// An access time that is older than this is set anew also with `relatime`.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+/// Permissions with set-id bits and the sticky bit.
+const PERMISSIONS: u32 = 0o7777;
+
+impl Server {
+    pub(super) fn get_attributes(
+        &self,
+        node: u64,
+        handle: Option<u64>,
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Answered {
+        let inode = self.opened(handle.unwrap_or(0), node)?;
+        self.put_attributes(&inode, reply)
+    }
+
+    fn put_attributes(&self, inode: &InodeHandle, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let status = self.file_system.stat(inode).map_err(number)?;
+        put(reply, &AttributesReply { valid: VALID, attributes: self.attributes_of(&status) }.encode())
+    }
+
+    pub(super) fn statx(&self, node: u64, asked: &Statx, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let inode = self.opened(asked.handle.unwrap_or(0), node)?;
+        let status = self.file_system.stat(&inode).map_err(number)?;
+        let attributes = self.attributes_of(&status);
+        put(reply, &StatxReply { valid: VALID, attributes, birth: status.creation_time }.encode())
+    }
+
+    /// What the kernel shows of an inode.
+    pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
+        let geometry = self.file_system.geometry();
+        let owner = &self.settings.shown_owner;
+        Attributes {
+            inode: status.number.get(),
+            size_bytes: status.size_bytes,
+            sectors: status.blocks.saturating_mul(geometry.block_size() as u64 / SECTOR_BYTES),
+            access: status.access_time,
+            modification: status.modification_time,
+            change: status.change_time,
+            mode: status.mode.into(),
+            link_count: status.link_count,
+            user_id: owner.user_id.unwrap_or(status.uid),
+            group_id: owner.group_id.unwrap_or(status.gid),
+            device: status.device,
+            block_size_bytes: geometry.block_size_bytes,
+            flags: AttributeFlags::empty(),
+        }
+    }
+
+    /// The reply that names an inode. The kernel counts it.
+    pub(super) fn entry_of(&self, inode: &InodeHandle) -> Result<EntryReply, Errno> {
+        let status = self.file_system.stat(inode).map_err(number)?;
+        Ok(self.entry_of_status(&status))
+    }
+
+    pub(super) fn entry_of_status(&self, status: &Status) -> EntryReply {
+        EntryReply {
+            node_id: self.nodes.node_of(status.number),
+            generation: status.generation,
+            entry_valid: VALID,
+            attributes_valid: VALID,
+            attributes: self.attributes_of(status),
+        }
+    }
+
+    pub(super) fn set_attributes(
+        &self,
+        node: u64,
+        asked: &SetAttributes,
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Answered {
+        let inode = self.opened(asked.handle.unwrap_or(0), node)?;
+        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
+        if let Some(size_bytes) = asked.size_bytes {
+            let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
+            self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
+        }
+        let changes = self.changes_of(&inode, asked, clears_set_id)?;
+        if changes != AttributeChanges::default() {
+            self.file_system.set_attributes(&inode, &changes).map_err(number)?;
+        }
+        self.put_attributes(&inode, reply)
+    }
+
+    fn changes_of(
+        &self,
+        inode: &InodeHandle,
+        asked: &SetAttributes,
+        clears_set_id: bool,
+    ) -> Result<AttributeChanges, Errno> {
+        let time_of = |change: TimeChange| match change {
+            TimeChange::Now => self.file_system.now(),
+            TimeChange::At(time) => time,
+        };
+        let mut permissions = asked.mode.map(|mode| (mode & PERMISSIONS) as u16);
+        let changes_owner = asked.user_id.is_some() || asked.group_id.is_some();
+        if clears_set_id && changes_owner && permissions.is_none() {
+            let status = self.file_system.stat(inode).map_err(number)?;
+            let mode = mode_without_set_id(status.mode);
+            let is_changed = status.file_type == FileType::Regular && mode != status.mode;
+            permissions = is_changed.then_some(mode & PERMISSIONS as u16);
+        }
+        Ok(AttributeChanges {
+            permissions,
+            uid: asked.user_id,
+            gid: asked.group_id,
+            access_time: asked.access.map(time_of),
+            modification_time: asked.modification.map(time_of),
+            change_time: asked.change,
+            ..AttributeChanges::default()
+        })
+    }
+
+    pub(super) fn stat_file_system(&self, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let statistics = self.file_system.statistics();
+        let of_mount = StatfsReply {
+            block_size_bytes: statistics.block_size_bytes,
+            blocks: statistics.blocks,
+            free_blocks: statistics.free_blocks,
+            available_blocks: statistics.free_blocks,
+            files: statistics.files,
+            free_files: statistics.free_files,
+            name_bytes_max: statistics.most_name_bytes,
+        };
+        put(reply, &of_mount.encode())
+    }
+
+    /// Sets the access time of an inode that was read, where the mount wants that. A failure is no failure of the reading.
+    pub(super) fn was_read(&self, inode: &InodeHandle) {
+        if self.settings.is_read_only || self.settings.access_times == AccessTimes::Never {
+            return;
+        }
+        let Ok(status) = self.file_system.stat(inode) else { return };
+        let is_directory = status.file_type == FileType::Directory;
+        let is_exempt = status.flags.intersects(InodeFlags::NO_ACCESS_TIME | InodeFlags::IMMUTABLE)
+            || is_directory && !self.settings.has_directory_access_times;
+        let now = self.file_system.now();
+        if !is_exempt && is_due(self.settings.access_times, &status, now) {
+            let changes = AttributeChanges {
+                access_time: Some(now),
+                change_time: Some(status.change_time),
+                ..AttributeChanges::default()
+            };
+            drop(self.file_system.set_attributes(inode, &changes));
+        }
+    }
+}
+
+#[doc(alias = "relatime_need_update")]
+fn is_due(access_times: AccessTimes, status: &Status, now: Timestamp) -> bool {
+    let accessed = status.access_time;
+    match access_times {
+        AccessTimes::Never => false,
+        AccessTimes::Always => accessed < now,
+        AccessTimes::Relative => {
+            accessed <= status.modification_time
+                || accessed <= status.change_time
+                || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS
+        }
+    }
+}

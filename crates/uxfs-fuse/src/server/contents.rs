@@ -1,0 +1,206 @@
+//! OPEN, READ, WRITE and what else changes contents.
+
+use rustix::{fs::OFlags, io::Errno};
+use uxfs_filesystem::{
+    file::{
+        Touch,
+        handles::{self, write_opened},
+        share::CloneRange,
+        space::SizeChange,
+    },
+    inode::table::InodeHandle,
+};
+use uxfs_format::inode::InodeFlags;
+
+use super::{Answered, Server, number, put};
+use crate::{
+    protocol::{
+        flags::{AccessMode, FallocateMode, FsyncFlags, OpenReplyFlags, WriteFlags},
+        reply::OpenReply,
+        request::operation::{CopyFileRange, Fallocate, Fsync, Open, Read, Release, Seek, SeekTarget, Write},
+        wire::files::{CopyFileRangeOut, SeekOut, WriteOut},
+    },
+    transport::ReplyBuffer,
+};
+
+/// Bytes that are copied at once, where blocks cannot be shared.
+const COPY_BYTES: usize = 1 << 20;
+/// One copy copies no more: its caller waits.
+const MOST_COPIED_BYTES: u64 = 1 << 30;
+
+impl Server {
+    pub(super) fn open(&self, node: u64, open: &Open, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let inode = self.open_node(node)?;
+        if AccessMode::of(open.flags).can_write() {
+            check_flags(inode.read().flags(), open.flags)?;
+        }
+        let handle = self.open_files.insert(inode);
+        put(reply, &OpenReply { handle, flags: OpenReplyFlags::KEEP_CACHE }.encode())
+    }
+
+    pub(super) fn release(&self, release: &Release) -> Answered {
+        drop(self.open_files.remove(release.handle));
+        // Frees what was allocated ahead. What cannot be freed now is freed when the file is opened and closed again.
+        drop(self.file_system.inactivate_pending());
+        Ok(())
+    }
+
+    pub(super) fn read(&self, node: u64, read: &Read, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let file = self.opened(read.handle, node)?;
+        let room = reply.room(read.size_bytes as usize);
+        let count = self.file_system.read(&file, read.offset_bytes, room).map_err(number)?;
+        reply.advance(count);
+        self.was_read(&file);
+        Ok(())
+    }
+
+    pub(super) fn write(&self, node: u64, write: &Write<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let file = self.opened(write.handle, node)?;
+        let is_from_cache = write.write_flags.contains(WriteFlags::CACHE);
+        let touch = Touch {
+            // The kernel has the times of what it cached, and sends them.
+            time: (!is_from_cache).then(|| self.file_system.now()),
+            clears_set_id: write.write_flags.contains(WriteFlags::KILL_SET_ID),
+        };
+        let mut done = 0;
+        while done < write.data.len() {
+            let (at, rest) = (write.offset_bytes.saturating_add(done as u64), write.data.get(done..));
+            match write_opened(&self.file_system, &file, at, rest.unwrap_or_default(), touch) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                // A short count of what was cached would lose the rest without a word.
+                Err(_) if done > 0 && !is_from_cache => break,
+                Err(error) => return Err(number(error)),
+            }
+        }
+        if self.settings.is_synchronous || write.flags.intersects(OFlags::SYNC | OFlags::DSYNC) {
+            self.file_system.sync_file_data(&file).map_err(number)?;
+        }
+        put(reply, &WriteOut::new(u32::try_from(done).map_err(|_| Errno::INVAL)?))
+    }
+
+    pub(super) fn fsync(&self, node: u64, fsync: &Fsync) -> Answered {
+        let file = self.opened(fsync.handle, node)?;
+        let synced = match fsync.flags.contains(FsyncFlags::DATA_ONLY) {
+            true => self.file_system.sync_file_data(&file),
+            false => self.file_system.sync_file(&file),
+        };
+        synced.map_err(number)
+    }
+
+    pub(super) fn fallocate(&self, node: u64, asked: &Fallocate) -> Answered {
+        use FallocateMode as M;
+        let file = self.opened(asked.handle, node)?;
+        let (offset, size, touch) = (asked.offset_bytes, asked.size_bytes, Touch::at(self.file_system.now()));
+        let size_change = if asked.mode.contains(M::KEEP_SIZE) { SizeChange::Keep } else { SizeChange::Grow };
+        let kind = asked.mode - M::KEEP_SIZE;
+        let file_system = &self.file_system;
+        let changed = if kind.is_empty() {
+            file_system.allocate_range(&file, offset, size, size_change, touch)
+        } else if kind == M::PUNCH_HOLE && size_change == SizeChange::Keep {
+            file_system.punch_range(&file, offset, size, touch)
+        } else if kind == M::ZERO_RANGE {
+            file_system.zero_range(&file, offset, size, size_change, touch)
+        } else if kind == M::UNSHARE_RANGE {
+            file_system.unshare_range(&file, offset, size, size_change, touch)
+        } else if asked.mode == M::COLLAPSE_RANGE {
+            file_system.collapse_range(&file, offset, size, touch)
+        } else if asked.mode == M::INSERT_RANGE {
+            file_system.insert_range(&file, offset, size, touch)
+        } else {
+            return Err(Errno::OPNOTSUPP);
+        };
+        changed.map_err(number)
+    }
+
+    pub(super) fn seek(&self, node: u64, seek: &Seek, reply: &mut ReplyBuffer<'_>) -> Answered {
+        // The kernel asks without writing its cache back: a hole here may hold data there. It finds data everywhere by itself.
+        if self.settings.has_writeback_cache {
+            return Err(Errno::NOSYS);
+        }
+        let file = self.opened(seek.handle, node)?;
+        let target = match seek.target {
+            SeekTarget::Data => handles::Seek::Data,
+            SeekTarget::Hole => handles::Seek::Hole,
+        };
+        let offset_bytes = self.file_system.seek(&file, seek.offset_bytes, target).map_err(number)?;
+        put(reply, &SeekOut::new(offset_bytes))
+    }
+
+    pub(super) fn copy_file_range(
+        &self,
+        node: u64,
+        copy: &CopyFileRange,
+        is_long: bool,
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Answered {
+        if copy.flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let source = self.opened(copy.source_handle, node)?;
+        let target = self.opened(copy.target_handle, copy.target_node_id)?;
+        let count = match self.share(&source, &target, copy) {
+            Some(count) => count,
+            None => self.copy_contents(&source, &target, copy)?,
+        };
+        match is_long {
+            true => put(reply, &CopyFileRangeOut::new(count)),
+            false => put(reply, &WriteOut::new(u32::try_from(count).map_err(|_| Errno::INVAL)?)),
+        }
+    }
+
+    /// Shares blocks instead of copying them. `None` where that cannot be.
+    fn share(&self, source: &InodeHandle, target: &InodeHandle, copy: &CopyFileRange) -> Option<u64> {
+        let left = source.read().size_bytes().checked_sub(copy.source_offset_bytes)?;
+        let length_bytes = copy.size_bytes.min(left).min(MOST_COPIED_BYTES);
+        if length_bytes == 0 {
+            return Some(0);
+        }
+        let range = CloneRange {
+            source_bytes: copy.source_offset_bytes,
+            target_bytes: copy.target_offset_bytes,
+            length_bytes,
+        };
+        let touch = Touch::at(self.file_system.now());
+        self.file_system.clone_range(source, target, &range, touch).ok()
+    }
+
+    fn copy_contents(
+        &self,
+        source: &InodeHandle,
+        target: &InodeHandle,
+        copy: &CopyFileRange,
+    ) -> Result<u64, Errno> {
+        let touch = Touch::at(self.file_system.now());
+        let most_bytes = copy.size_bytes.min(MOST_COPIED_BYTES).min(i32::MAX as u64);
+        let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(most_bytes).unwrap_or(COPY_BYTES))];
+        let mut done = 0;
+        while done < most_bytes {
+            let count = (most_bytes - done).min(buffer.len() as u64) as usize;
+            let Some(bytes) = buffer.get_mut(..count) else { break };
+            let (from, to) = (copy.source_offset_bytes + done, copy.target_offset_bytes + done);
+            let outcome = self.file_system.read(source, from, bytes).and_then(|count| match count {
+                0 => Ok(0),
+                count => {
+                    let bytes = bytes.get(..count).unwrap_or_default();
+                    write_opened(&self.file_system, target, to, bytes, touch)
+                }
+            });
+            match outcome {
+                Ok(0) => break,
+                Ok(count) => done += count as u64,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(number(error)),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Flags that the kernel does not know, and asks for in other file systems when a file is opened for changes.
+fn check_flags(flags: InodeFlags, open: OFlags) -> Answered {
+    let is_append = open.contains(OFlags::APPEND) && !open.contains(OFlags::TRUNC);
+    let is_forbidden =
+        flags.contains(InodeFlags::IMMUTABLE) || flags.contains(InodeFlags::APPEND) && !is_append;
+    if is_forbidden { Err(Errno::PERM) } else { Ok(()) }
+}

@@ -1,0 +1,178 @@
+//! Ioctls: flags and projects of inodes, generation.
+//!
+//! The kernel passes structures whose size is in the number of the ioctl, and asks for permission itself.
+
+use rustix::io::Errno;
+use uxfs_filesystem::{
+    inode::table::InodeHandle,
+    operations::{
+        live::Status,
+        set_attributes::{AttributeChanges, FlagChanges},
+    },
+};
+use uxfs_format::inode::{Fork, InodeFlags, InodeFlags2};
+
+use super::{Answered, Server, number, put};
+use crate::{
+    protocol::{
+        request::{Request, operation::Ioctl},
+        wire::ioctl::IoctlOut,
+    },
+    transport::ReplyBuffer,
+};
+
+/// Numbers of ioctls on 64-bit systems.
+#[doc(alias = "FS_IOC_GETFLAGS")]
+const GET_FLAGS: u32 = 0x8008_6601;
+#[doc(alias = "FS_IOC_SETFLAGS")]
+const SET_FLAGS: u32 = 0x4008_6602;
+#[doc(alias = "FS_IOC_FSGETXATTR")]
+const GET_EXTENDED_FLAGS: u32 = 0x801c_581f;
+#[doc(alias = "FS_IOC_FSSETXATTR")]
+const SET_EXTENDED_FLAGS: u32 = 0x401c_5820;
+#[doc(alias = "FS_IOC_GETVERSION")]
+const GET_GENERATION: u32 = 0x8008_7601;
+
+/// The structure of extended flags: flags, extent size hint, extents, project, hint for copies on write, padding.
+#[doc(alias = "fsxattr")]
+const EXTENDED_FLAGS_BYTES: usize = 28;
+
+/// A flag of an inode, as XFS shows it and as lsattr(1) does.
+type Flag = (InodeFlags, u32, u32);
+
+const FLAGS: &[Flag] = &[
+    (InodeFlags::REALTIME, 0x1, 0),
+    (InodeFlags::PREALLOCATED, 0x2, 0),
+    (InodeFlags::IMMUTABLE, 0x8, 0x10),
+    (InodeFlags::APPEND, 0x10, 0x20),
+    (InodeFlags::SYNCHRONOUS, 0x20, 0x8),
+    (InodeFlags::NO_ACCESS_TIME, 0x40, 0x80),
+    (InodeFlags::NO_DUMP, 0x80, 0x40),
+    (InodeFlags::REALTIME_INHERIT, 0x100, 0),
+    (InodeFlags::PROJECT_INHERIT, 0x200, 0x2000_0000),
+    (InodeFlags::NO_SYMLINKS, 0x400, 0),
+    (InodeFlags::EXTENT_SIZE, 0x800, 0),
+    (InodeFlags::EXTENT_SIZE_INHERIT, 0x1000, 0),
+    (InodeFlags::NO_DEFRAGMENT, 0x2000, 0),
+    (InodeFlags::FILE_STREAM, 0x4000, 0),
+];
+const DIRECT_ACCESS: u32 = 0x8000;
+const DIRECT_ACCESS_AS_SHOWN: u32 = 0x0200_0000;
+const COPY_HINT: u32 = 0x1_0000;
+/// It has attributes: only shown.
+const HAS_ATTRIBUTES: u32 = 0x8000_0000;
+
+impl Server {
+    pub(super) fn ioctl(
+        &self,
+        request: &Request<'_>,
+        ioctl: &Ioctl<'_>,
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Answered {
+        let inode = self.opened(ioctl.handle, request.node_id)?;
+        match ioctl.command {
+            GET_FLAGS => {
+                let status = self.file_system.stat(&inode).map_err(number)?;
+                put_output(&shown_flags(&status).to_ne_bytes(), ioctl, reply)
+            }
+            SET_FLAGS => {
+                self.set_shown_flags(&inode, word(ioctl.input, 0).ok_or(Errno::INVAL)?)?;
+                put_output(&[], ioctl, reply)
+            }
+            GET_EXTENDED_FLAGS => {
+                let mut bytes = [0; EXTENDED_FLAGS_BYTES];
+                let places = bytes.chunks_exact_mut(4);
+                let words = self.extended_flags(&inode)?;
+                places.zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_ne_bytes()));
+                put_output(&bytes, ioctl, reply)
+            }
+            SET_EXTENDED_FLAGS => {
+                self.set_extended_flags(&inode, ioctl.input)?;
+                put_output(&[], ioctl, reply)
+            }
+            GET_GENERATION => {
+                let status = self.file_system.stat(&inode).map_err(number)?;
+                put_output(&status.generation.to_ne_bytes(), ioctl, reply)
+            }
+            _ => Err(Errno::NOTTY),
+        }
+    }
+
+    /// Flags that this ioctl does not have stay.
+    fn set_shown_flags(&self, inode: &InodeHandle, shown: u32) -> Answered {
+        let status = self.file_system.stat(inode).map_err(number)?;
+        let mut flags = status.flags;
+        for (flag, _, as_shown) in FLAGS.iter().filter(|(_, _, as_shown)| *as_shown != 0) {
+            flags.set(*flag, shown & as_shown != 0);
+        }
+        let mut flags2 = status.flags2 & (InodeFlags2::DAX | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
+        flags2.set(InodeFlags2::DAX, shown & DIRECT_ACCESS_AS_SHOWN != 0);
+        let hints = [status.extent_size_blocks, status.cow_extent_size_blocks];
+        let [extent_size_bytes, cow_extent_size_bytes] = hints.map(|blocks| self.bytes_of(blocks));
+        let flags = FlagChanges { flags, flags2, extent_size_bytes, cow_extent_size_bytes };
+        let changes = AttributeChanges { flags: Some(flags), ..AttributeChanges::default() };
+        self.file_system.set_attributes(inode, &changes).map_err(number)
+    }
+
+    fn extended_flags(&self, inode: &InodeHandle) -> Result<[u32; 7], Errno> {
+        let status = self.file_system.stat(inode).map_err(number)?;
+        let (extents, has_attributes) = {
+            let inode = inode.read();
+            let count = u32::try_from(inode.extent_count(Fork::Data)).unwrap_or(u32::MAX);
+            (count, inode.core.fork_offset != 0)
+        };
+        let known = FLAGS.iter().filter(|(flag, ..)| status.flags.contains(*flag));
+        let mut flags = known.fold(0, |flags, (_, bit, _)| flags | bit);
+        let has_copy_hint = status.flags2.contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
+        let others = [
+            (status.flags2.contains(InodeFlags2::DAX), DIRECT_ACCESS),
+            (has_copy_hint, COPY_HINT),
+            (has_attributes, HAS_ATTRIBUTES),
+        ];
+        others.iter().filter(|(has, _)| *has).for_each(|(_, bit)| flags |= bit);
+        let [extent_size, copy_size] =
+            [status.extent_size_blocks, status.cow_extent_size_blocks].map(|blocks| self.bytes_of(blocks));
+        Ok([flags, extent_size, extents, status.project_id, copy_size, 0, 0])
+    }
+
+    fn set_extended_flags(&self, inode: &InodeHandle, input: &[u8]) -> Answered {
+        let read = |index| word(input, index).ok_or(Errno::INVAL);
+        let (bits, project_id) = (read(0)?, read(3)?);
+        let mut flags = InodeFlags::empty();
+        for (flag, bit, _) in FLAGS {
+            flags.set(*flag, bits & bit != 0);
+        }
+        let mut flags2 = InodeFlags2::empty();
+        flags2.set(InodeFlags2::DAX, bits & DIRECT_ACCESS != 0);
+        flags2.set(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE, bits & COPY_HINT != 0);
+        let flags =
+            FlagChanges { flags, flags2, extent_size_bytes: read(1)?, cow_extent_size_bytes: read(4)? };
+        let changes = AttributeChanges {
+            flags: Some(flags),
+            project_id: Some(project_id),
+            ..AttributeChanges::default()
+        };
+        self.file_system.set_attributes(inode, &changes).map_err(number)
+    }
+
+    fn bytes_of(&self, blocks: u32) -> u32 {
+        blocks.saturating_mul(self.file_system.geometry().block_size_bytes)
+    }
+}
+
+/// As lsattr(1) shows them.
+fn shown_flags(status: &Status) -> u32 {
+    let known = FLAGS.iter().filter(|(flag, ..)| status.flags.contains(*flag));
+    let flags = known.fold(0, |flags, (_, _, shown)| flags | shown);
+    if status.flags2.contains(InodeFlags2::DAX) { flags | DIRECT_ACCESS_AS_SHOWN } else { flags }
+}
+
+fn word(input: &[u8], index: usize) -> Option<u32> {
+    input.get(index.checked_mul(4)?..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+fn put_output(output: &[u8], ioctl: &Ioctl<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
+    put(reply, &IoctlOut::new(0))?;
+    let output = output.get(..output.len().min(ioctl.output_bytes as usize)).unwrap_or_default();
+    reply.push(output)
+}

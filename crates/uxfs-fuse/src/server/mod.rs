@@ -1,0 +1,258 @@
+//! The file system behind a mount: each request becomes an operation of [`FileSystem`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the server, and which function answers which request |
+//! | [`nodes`] | inodes that the kernel remembers |
+//! | [`open_files`] | files that are open |
+//! | [`settings`] | what a mount asks of its server |
+//! | `attributes` | GETATTR, SETATTR, STATX, STATFS; access times |
+//! | `names` | LOOKUP, and what makes, moves and removes names |
+//! | `directories` | READDIR and READDIRPLUS |
+//! | `contents` | OPEN, READ, WRITE and what else changes contents |
+//! | `extended_attributes` | extended attributes and access control lists |
+//! | `ioctls` | flags, projects, label |
+//!
+//! Invariants:
+//! 1. The kernel is the only one that changes the file system while it is mounted: what it caches stays true.
+//! 2. Permissions are the kernel's work (`default_permissions`). The flags of inodes, which the kernel does not know, are asked here.
+//! 3. An error of one object is an error of the request. The server goes on.
+
+mod attributes;
+mod contents;
+mod directories;
+mod extended_attributes;
+mod ioctls;
+mod names;
+pub mod nodes;
+pub mod open_files;
+pub mod settings;
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::io::Errno;
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_volume::error::Error;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use self::{nodes::Nodes, open_files::OpenFiles, settings::Settings};
+use crate::{
+    protocol::{
+        initialization::{InitAnswer, InitRequest, Negotiated},
+        request::{Operation, Request},
+        wire::{header::InHeader, names::EntryOut},
+    },
+    transport::{Answer, ReplyBuffer, Service},
+};
+
+/// How long the kernel may keep what it knows: nothing else changes the file system.
+pub(crate) const VALID: Duration = Duration::from_secs(1 << 30);
+
+/// Result of answering a request: the reply is in its buffer.
+pub(crate) type Answered = Result<(), Errno>;
+
+/// What answers the requests of one mount.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) file_system: Arc<FileSystem>,
+    pub(crate) nodes: Nodes,
+    pub(crate) open_files: OpenFiles,
+    pub(crate) settings: Settings,
+    negotiated: OnceLock<Negotiated>,
+    is_destroyed: AtomicBool,
+}
+
+impl Server {
+    /// Of a file system.
+    #[must_use]
+    pub fn new(file_system: Arc<FileSystem>, settings: Settings) -> Self {
+        let nodes = Nodes::new(file_system.geometry().root_inode);
+        Self {
+            file_system,
+            nodes,
+            open_files: OpenFiles::default(),
+            settings,
+            negotiated: OnceLock::new(),
+            is_destroyed: AtomicBool::new(false),
+        }
+    }
+
+    /// What was agreed with the kernel, once its first request has been answered.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.negotiated.get().copied()
+    }
+
+    /// Forgets what the kernel knew, frees what is left without names, and makes the image whole.
+    ///
+    /// # Errors
+    /// The device; damage.
+    pub fn close(&self) -> Result<(), Error> {
+        self.open_files.clear();
+        self.nodes.forget_all();
+        self.file_system.close()
+    }
+
+    /// The file system that is served.
+    #[must_use]
+    pub fn file_system(&self) -> &Arc<FileSystem> {
+        &self.file_system
+    }
+
+    /// What the mount asks for.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Opens the inode of a node.
+    pub(crate) fn open_node(&self, node: u64) -> Result<InodeHandle, Errno> {
+        self.file_system.open(self.nodes.inode_of(node)).map_err(number)
+    }
+
+    /// The inode of an open file, or of the node where it was not opened.
+    pub(crate) fn opened(&self, handle: u64, node: u64) -> Result<InodeHandle, Errno> {
+        match self.open_files.get(handle) {
+            Some(file) => Ok(file),
+            None => self.open_node(node),
+        }
+    }
+
+    fn initialize(&self, request: &InitRequest, reply: &mut ReplyBuffer<'_>) -> Answered {
+        match self.settings.init_reply(request).answer(request) {
+            InitAnswer::Accepted { reply: bytes, negotiated } => {
+                let _ = self.negotiated.set(negotiated);
+                put(reply, &bytes)
+            }
+            InitAnswer::OtherMajor { reply: bytes } => put(reply, &bytes),
+            InitAnswer::TooOld => Err(Errno::PROTO),
+        }
+    }
+
+    fn dispatch(&self, request: &Request<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
+        use Operation as O;
+        let node = request.node_id;
+        match &request.operation {
+            O::Initialize(init) => self.initialize(init, reply),
+            O::Lookup(name) => self.lookup(node, name, reply),
+            O::GetAttributes(handle) => self.get_attributes(node, *handle, reply),
+            O::SetAttributes(changes) => self.set_attributes(node, changes, reply),
+            O::Statx(statx) => self.statx(node, statx, reply),
+            O::StatFileSystem => self.stat_file_system(reply),
+            O::ReadLink => self.read_link(node, reply),
+            O::SymbolicLink(link) => self.make_symbolic_link(request, link, reply),
+            O::MakeNode(make) => self.make_node(request, make, reply),
+            O::MakeDirectory(make) => self.make_directory(request, make, reply),
+            O::Create(create) => self.create(request, create, reply),
+            O::TemporaryFile(create) => self.create_temporary(request, create, reply),
+            O::Link(link) => self.link(node, link, reply),
+            O::Unlink(name) => self.unlink(node, name),
+            O::RemoveDirectory(name) => self.remove_directory(node, name),
+            O::Rename(rename) | O::Rename2(rename) => self.rename(request, rename),
+            O::Open(open) => self.open(node, open, reply),
+            O::OpenDirectory(_) => self.open_directory(node, reply),
+            O::Read(read) => self.read(node, read, reply),
+            O::Write(write) => self.write(node, write, reply),
+            O::Release(release) | O::ReleaseDirectory(release) => self.release(release),
+            O::Fsync(fsync) | O::FsyncDirectory(fsync) => self.fsync(node, fsync),
+            O::SyncFileSystem => self.file_system.force().map_err(number),
+            O::Fallocate(fallocate) => self.fallocate(node, fallocate),
+            O::Seek(seek) => self.seek(node, seek, reply),
+            O::CopyFileRange(copy) => self.copy_file_range(node, copy, false, reply),
+            O::CopyFileRange64(copy) => self.copy_file_range(node, copy, true, reply),
+            O::ReadDirectory(read) => self.read_directory(node, read, reply),
+            O::ReadDirectoryPlus(read) => self.read_directory_plus(node, read, reply),
+            O::SetExtendedAttribute(set) => self.set_extended_attribute(node, set),
+            O::GetExtendedAttribute(get) => self.get_extended_attribute(node, get, reply),
+            O::ListExtendedAttributes(room) => self.list_extended_attributes(request, *room, reply),
+            O::RemoveExtendedAttribute(name) => self.remove_extended_attribute(node, name),
+            O::Ioctl(ioctl) => self.ioctl(request, ioctl, reply),
+            O::Destroy => {
+                self.is_destroyed.store(true, Ordering::Release);
+                self.file_system.force().map_err(number)
+            }
+            // The kernel keeps locks and checks access itself, closing writes nothing that has not been written, files are always ready,
+            // and requests are short.
+            O::GetLock(_)
+            | O::SetLock(_)
+            | O::SetLockWait(_)
+            | O::Access(_)
+            | O::Flush(_)
+            | O::Poll(_)
+            | O::BlockMap(_)
+            | O::Interrupt(_)
+            | O::Unknown(..) => Err(Errno::NOSYS),
+            O::Forget(_) | O::BatchForget(_) | O::NotifyReply(_) => Ok(()),
+        }
+    }
+
+    fn forget(&self, node: u64, lookups: u64) {
+        if self.nodes.forget(node, lookups) {
+            // What cannot be freed now stays in the list of unlinked inodes.
+            drop(self.file_system.inactivate_pending());
+        }
+    }
+}
+
+impl Service for Server {
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+        let negotiated = self.negotiated().unwrap_or_default();
+        let request = match Request::parse(request, negotiated) {
+            Ok(request) => request,
+            Err(error) if error.unanswered().is_some() => return Answer::Error(Errno::INVAL),
+            Err(_) => return Answer::Nothing,
+        };
+        match &request.operation {
+            Operation::Forget(lookups) => {
+                self.forget(request.node_id, *lookups);
+                return Answer::Nothing;
+            }
+            Operation::BatchForget(list) => {
+                list.into_iter().for_each(|forgotten| self.forget(forgotten.node_id, forgotten.lookups));
+                return Answer::Nothing;
+            }
+            Operation::NotifyReply(_) => return Answer::Nothing,
+            _ => {}
+        }
+        match self.dispatch(&request, reply) {
+            Ok(()) => Answer::Reply,
+            Err(error) => Answer::Error(error),
+        }
+    }
+
+    fn not_taken(&self, reply: &[u8], request: &[u8]) {
+        let Ok((header, _)) = InHeader::read_from_prefix(request) else { return };
+        let opcode = crate::protocol::opcode::Opcode::from_number(header.opcode);
+        if names_an_entry(opcode)
+            && let Ok((entry, _)) = EntryOut::read_from_prefix(reply)
+            && entry.node_id != 0
+        {
+            self.forget(entry.node_id, 1);
+        }
+    }
+}
+
+/// Whether the reply begins with an entry, which the kernel counts.
+fn names_an_entry(opcode: crate::protocol::opcode::Opcode) -> bool {
+    use crate::protocol::opcode::Opcode as O;
+    matches!(
+        opcode,
+        O::Lookup | O::Create | O::MakeNode | O::MakeDirectory | O::SymbolicLink | O::Link | O::TemporaryFile
+    )
+}
+
+/// The number of an error.
+pub(crate) fn number(error: Error) -> Errno {
+    Errno::from_raw_os_error(error.errno())
+}
+
+/// Adds a structure to a reply.
+pub(crate) fn put<T: IntoBytes + Immutable>(reply: &mut ReplyBuffer<'_>, structure: &T) -> Answered {
+    reply.push(structure.as_bytes())
+}

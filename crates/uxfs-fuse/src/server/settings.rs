@@ -1,0 +1,86 @@
+//! What a mount asks of its server.
+
+use crate::{
+    mounting::options::{AccessTimes, FuseMountOptions, ShownOwner},
+    protocol::initialization::{Capabilities, InitReply, InitRequest, MAX_PAGES_LIMIT, PAGE_BYTES},
+};
+
+/// Requests that the kernel may have in flight without a caller that waits: reading ahead, writing back.
+const MAX_BACKGROUND: u16 = 256;
+/// From so many on the kernel writes back only what it must. `syncfs` would miss what was left out.
+const CONGESTION_THRESHOLD: u16 = u16::MAX;
+
+/// What a mount asks of its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Nothing is changed.
+    pub is_read_only: bool,
+    /// When reading changes access times.
+    pub access_times: AccessTimes,
+    /// Those of directories, too.
+    pub has_directory_access_times: bool,
+    /// The owner that all files are shown with.
+    pub shown_owner: ShownOwner,
+    /// The kernel collects writes.
+    pub has_writeback_cache: bool,
+    /// A write is durable when it returns.
+    pub is_synchronous: bool,
+    /// A change of a name is durable when it returns.
+    pub has_synchronous_directories: bool,
+}
+
+impl Settings {
+    /// As the options of a mount ask.
+    #[must_use]
+    pub fn of(options: &FuseMountOptions) -> Self {
+        Self {
+            is_read_only: options.is_read_only,
+            access_times: options.access_times,
+            has_directory_access_times: options.has_directory_access_times,
+            shown_owner: options.shown_owner,
+            has_writeback_cache: options.has_writeback_cache.unwrap_or(true) && !options.is_synchronous,
+            is_synchronous: options.is_synchronous,
+            has_synchronous_directories: options.has_synchronous_directories || options.is_synchronous,
+        }
+    }
+
+    /// Most bytes of data in a request.
+    #[must_use]
+    pub fn most_bytes(&self) -> usize {
+        usize::from(MAX_PAGES_LIMIT) * PAGE_BYTES
+    }
+
+    /// What is asked of the kernel.
+    pub(super) fn init_reply(&self, request: &InitRequest) -> InitReply {
+        use Capabilities as C;
+        let mut wanted = C::ASYNC_READ
+            | C::EXPORT_SUPPORT
+            | C::BIG_WRITES
+            | C::DONT_MASK
+            | C::HAS_IOCTL_DIR
+            | C::DO_READDIRPLUS
+            | C::READDIRPLUS_AUTO
+            | C::ASYNC_DIO
+            | C::PARALLEL_DIROPS
+            | C::HANDLE_KILLPRIV_V2
+            | C::POSIX_ACL
+            | C::ABORT_ERROR
+            | C::MAX_PAGES
+            | C::CACHE_SYMLINKS
+            | C::SETXATTR_EXT
+            | C::INIT_EXT
+            | C::DIRECT_IO_ALLOW_MMAP;
+        wanted.set(C::WRITEBACK_CACHE, self.has_writeback_cache);
+        InitReply {
+            wanted,
+            max_readahead_bytes: request.max_readahead_bytes,
+            max_background: MAX_BACKGROUND,
+            congestion_threshold: CONGESTION_THRESHOLD,
+            max_write_bytes: u32::try_from(self.most_bytes()).unwrap_or(u32::MAX),
+            max_pages: MAX_PAGES_LIMIT,
+            time_granularity_nanoseconds: 1,
+            max_stack_depth: 0,
+            request_timeout_seconds: 0,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How requests come from the kernel and replies go back.
+//!
+//! ```text
+//! kernel ─▶ transport: bytes of a request ─▶ Service::answer ─▶ bytes of a reply ─▶ kernel
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | what a transport and a service promise each other |
+//! | [`device`] | `/dev/fuse`, each thread with a descriptor of its own |
+//!
+//! Invariants:
+//! 1. A reply goes to the descriptor from which its request came: the kernel looks nowhere else.
+//! 2. A thread has one buffer for requests and one for replies: a request allocates nothing.
+
+pub mod device;
+
+use rustix::io::Errno;
+
+/// What answers requests.
+pub trait Service: Send + Sync {
+    /// Answers a request, and writes the payload of the reply into `reply`.
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer;
+    /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
+    fn not_taken(&self, reply: &[u8], request: &[u8]);
+}
+
+/// What is sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing: the kernel does not wait for a reply.
+    Nothing,
+    /// What is in the buffer.
+    Reply,
+    /// An error.
+    Error(Errno),
+}
+
+/// A buffer that a service fills with the payload of a reply.
+#[derive(Debug)]
+pub struct ReplyBuffer<'b> {
+    bytes: &'b mut [u8],
+    length: usize,
+}
+
+impl<'b> ReplyBuffer<'b> {
+    /// An empty reply, with room for as much as `bytes` has.
+    pub fn new(bytes: &'b mut [u8]) -> Self {
+        Self { bytes, length: 0 }
+    }
+
+    /// Adds bytes. What does not fit is an error of the service.
+    ///
+    /// # Errors
+    /// [`Errno::RANGE`] where there is no room.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        let end = self.length.checked_add(bytes.len()).ok_or(Errno::RANGE)?;
+        self.bytes.get_mut(self.length..end).ok_or(Errno::RANGE)?.copy_from_slice(bytes);
+        self.length = end;
+        Ok(())
+    }
+
+    /// The room that is left, at most so many bytes of it. What is put there counts after [`advance`](Self::advance).
+    pub fn room(&mut self, most_bytes: usize) -> &mut [u8] {
+        let end = self.length.saturating_add(most_bytes).min(self.bytes.len());
+        self.bytes.get_mut(self.length..end).unwrap_or_default()
+    }
+
+    /// So many bytes of the room are part of the reply.
+    pub fn advance(&mut self, bytes: usize) {
+        self.length = self.length.saturating_add(bytes).min(self.bytes.len());
+    }
+
+    /// The reply so far.
+    #[must_use]
+    pub fn filled(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+}
