@@ -16,6 +16,7 @@ pub mod map;
 pub mod mdrestore;
 pub mod metadump;
 pub mod mkfs;
+pub mod mount;
 pub mod parents;
 pub mod repair;
 pub mod replay;
@@ -23,6 +24,7 @@ pub mod rescue;
 pub mod shell;
 pub mod stat;
 pub mod tree;
+pub mod umount;
 pub mod undo;
 pub mod xattr;
 
@@ -136,6 +138,10 @@ pub enum Command {
     Setfattr(InImage<edit::setfattr::Arguments>),
     /// Run many commands on an image, at a prompt or as a script
     Shell(shell::Arguments),
+    /// Mount an image through FUSE, without root where fusermount3 is
+    Mount(mount::Arguments),
+    /// Unmount, and wait until the image is whole
+    Umount(umount::Arguments),
     /// Show or change label and uuid
     Admin(admin::Arguments),
     /// Show any structure field by field, damaged or not
@@ -174,6 +180,8 @@ impl Command {
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Extract(arguments) => arguments.run(context, extract::run),
+            Self::Mount(arguments) => mount::run(arguments, context),
+            Self::Umount(arguments) => umount::run(arguments, context),
             Self::Check(arguments) => check::run(arguments, context),
             Self::Repair(arguments) => repair::run(arguments, context),
             Self::Rescue(arguments) => rescue::run(arguments, context),
