@@ -1,5 +1,6 @@
 //! The superblock and its copies.
 
+mod accepted;
 pub(crate) mod check;
 pub(crate) mod fields;
 mod realtime;
