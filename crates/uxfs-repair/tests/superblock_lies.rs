@@ -8,13 +8,14 @@ use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt, path::Path};
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_testkit::{
     golden::GoldenImage,
+    image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
     require, structures,
     verdict::repair_is_silent,
 };
 
-use common::{findings_of, plant, repair_image, try_all};
+use common::{findings_of, plant, repair_image, stage, try_all};
 
 /// A lie in these groups, and a word of what the repair says.
 struct Lie {
@@ -177,6 +178,35 @@ fn first_sector(image: &Path) -> [u8; 512] {
     let mut sector = [0; 512];
     File::open(image).unwrap().read_exact_at(&mut sector, 0).unwrap();
     sector
+}
+
+/// Linux sets features of the log in the first superblock while the log needs them, and clears them there. No copy ever has them.
+#[test]
+fn features_of_the_log_are_those_of_the_first_superblock() {
+    require!(Judge::XfsDb, Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    let features =
+        || [0, 1].map(|group| plant(&image, &[&format!("sb {group}"), "print features_log_incompat"]));
+    let none = "features_log_incompat = 0\n";
+    for groups in [&[0][..], &[1], &[0, 1]] {
+        GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+        for group in groups {
+            plant(&image, &[&format!("sb {group}"), "write -d features_log_incompat 1"]);
+        }
+        assert_eq!(findings_of(&image).len(), 0, "{groups:?}: {:#?}", findings_of(&image));
+        assert!(stage(&image, &common::in_order()).is_clean(), "{groups:?}");
+        // A copy that is written for another reason gets none of them.
+        plant(&image, &["sb 1", "write -d logblocks 1000"]);
+        let staged = repair_image(&image);
+        assert_eq!(staged.remaining.len(), 0, "{groups:?}: {:#?}", staged.remaining);
+        assert_eq!(features()[1], none, "{groups:?}");
+        // xfs_repair compares them and says so, with exit status 0, while the first superblock has one.
+        LoopMount::new(&image, Access::ReadWrite).unwrap().unmount().unwrap();
+        assert_eq!(findings_of(&image).len(), 0, "{groups:?}: {:#?}", findings_of(&image));
+        assert_eq!(features(), [none; 2], "{groups:?}");
+        repair_is_silent(&image).unwrap();
+    }
 }
 
 /// Sectors of 512 bytes among those that were written that differ from the sound image.

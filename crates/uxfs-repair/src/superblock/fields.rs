@@ -205,15 +205,13 @@ fn unfit_in_first(superblock: &Superblock) -> Option<&'static str> {
     (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary")
 }
 
+/// Features of the log are not compared: Linux sets and clears them in the first superblock only, as the log needs them.
 fn unfit_in_copy(superblock: &Superblock, primary: &Superblock) -> Option<&'static str> {
     if !are_inodes_sound(superblock, primary) {
         return Some("root directory, realtime bitmap and summary");
     }
     if superblock.in_progress > 1 {
         return Some("in progress");
-    }
-    if superblock.log_incompatible != primary.log_incompatible {
-        return Some("log features");
     }
     // Without a metadata directory mkfs.xfs sets no quotas. They come into copies where growing the file system writes these, which are no
     // longer in progress then.

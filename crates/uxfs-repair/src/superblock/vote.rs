@@ -56,6 +56,7 @@ fn is_acceptable(copy: &Superblock, primary: &Superblock, by_several: bool) -> b
 fn with_own_fields(mut copy: Superblock, primary: &Superblock) -> Superblock {
     copy.in_progress = 0;
     copy.lsn = primary.lsn;
+    copy.log_incompatible = primary.log_incompatible;
     copy.inode_count = primary.inode_count;
     copy.free_inodes = primary.free_inodes;
     copy.free_data_blocks = primary.free_data_blocks;
