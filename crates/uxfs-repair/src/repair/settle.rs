@@ -1,5 +1,6 @@
 //! Settling what the first superblock says, before anything relies on it: against its copies, and against structures that know where the
-//! log and the root directory are. Another word is taken where fewer findings are left with it.
+//! log and the root directory are. Another word is taken where less is wrong with it, copies of the superblock apart; what Linux would not
+//! mount is not asked.
 
 use uxfs_format::superblock::Superblock;
 use uxfs_volume::{error::Result, volume::Volume};
@@ -24,28 +25,25 @@ impl Repair<'_> {
             };
             let volume = opening::open(&self.device, &options)?.volume;
             let stage = self.stage(&volume);
-            if self.other_words(&volume).is_empty() {
+            if self.other_words(&volume).is_empty() || !self.follow_first_word(&volume, &stage)? {
                 // What features of the future have would be destroyed. Recovery has judged a log that holds something.
                 return Ok(volume.superblock().feature_words().judge_with_clean_log()?.write?);
-            }
-            let before = self.check()?.count();
-            if !self.follow_witnesses(&volume, &stage, before)? {
-                return Ok(());
             }
         }
         Ok(())
     }
 
+    fn follow_first_word(&mut self, volume: &Volume, stage: &Stage) -> Result<bool> {
+        let before = self.check()?.count();
+        self.follow_witnesses(volume, stage, before)
+    }
+
     /// Takes the first word against the superblock of group 0 with which less is wrong than before. Gives whether there is one.
     pub(super) fn follow_witnesses(&mut self, volume: &Volume, stage: &Stage, before: Count) -> Result<bool> {
-        for (superblock, action) in self.other_words(volume) {
+        for Word { superblock, action, wins_ties } in self.other_words(volume) {
             let old = superblocks::replace_primary(stage, &superblock)?;
-            let is_less = |after: Count| match action {
-                Action::SuperblockByCopies => after.all < before.all,
-                // The copies follow.
-                _ => after.but_copies < before.but_copies,
-            };
-            if self.check().is_ok_and(|checked| is_less(checked.count())) {
+            let is_better = |after: Count| after.0 < before.0 || wins_ties && after.0 == before.0;
+            if self.check().is_ok_and(|checked| is_better(checked.count())) {
                 self.actions.push(action);
                 return Ok(true);
             }
@@ -54,33 +52,46 @@ impl Repair<'_> {
         Ok(false)
     }
 
-    /// What others say against the superblock in use, each with what is said when it is taken.
-    fn other_words(&self, volume: &Volume) -> Vec<(Superblock, Action)> {
+    /// What others say against the superblock in use, and what Linux would mount.
+    fn other_words(&self, volume: &Volume) -> Vec<Word> {
         // Copies that say the same of the log as the first superblock did were not believed before.
         let is_log_settled = self.actions.iter().any(|action| matches!(action, Action::SuperblockLog { .. }));
-        let by_copies = vote::outvoted(volume)
-            .filter(|_| !is_log_settled)
-            .map(|superblock| (superblock, Action::SuperblockByCopies));
-        let log = witnesses::log_place(volume).map(|(superblock, start, length_blocks)| {
-            (superblock, Action::SuperblockLog { start, length_blocks })
+        let by_copies = vote::outvoted(volume).filter(|_| !is_log_settled).map(|outvoted| Word {
+            superblock: outvoted.superblock,
+            action: Action::SuperblockByCopies,
+            wins_ties: outvoted.wins_ties,
         });
-        let root = witnesses::root_directory(volume)
-            .map(|(superblock, inode)| (superblock, Action::SuperblockRoot { inode }));
+        let log = witnesses::log_place(volume).map(|(superblock, start, length_blocks)| Word {
+            superblock,
+            action: Action::SuperblockLog { start, length_blocks },
+            wins_ties: false,
+        });
+        let root = witnesses::root_directory(volume).map(|(superblock, inode)| Word {
+            superblock,
+            action: Action::SuperblockRoot { inode },
+            wins_ties: false,
+        });
         by_copies.into_iter().chain(log).chain(root).collect()
     }
 }
 
-/// How many findings there are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Count {
-    all: u64,
-    /// Without copies of the superblock that differ.
-    but_copies: u64,
+/// A word against the first superblock.
+struct Word {
+    /// As the first one would be.
+    superblock: Superblock,
+    /// What is said when it is taken.
+    action: Action,
+    /// Whether it is taken where as much is wrong with it as without.
+    wins_ties: bool,
 }
+
+/// How many findings there are, without those about copies of the superblock: these end where the first one follows them, whatever they
+/// say, and begin where it follows others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count(u64);
 
 impl Checked {
     pub(super) fn count(&self) -> Count {
-        let all = self.signature.count;
-        Count { all, but_copies: all.saturating_sub(self.work.superblock_copies.len() as u64) }
+        Count(self.signature.count.saturating_sub(self.signature.of_copies))
     }
 }

@@ -33,6 +33,8 @@ pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut V
         let mut copy = *volume.superblock();
         // As mkfs.xfs leaves copies.
         copy.in_progress = 1;
+        // Linux sets them in the first superblock only, while its log needs them.
+        copy.log_incompatible.set(0);
         if !stage.geometry().features.has_metadata_directory() {
             copy.user_quota_inode.set(0);
             copy.group_quota_inode.set(0);

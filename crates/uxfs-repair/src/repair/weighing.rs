@@ -86,13 +86,14 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
-        "the first one where it is sound, unless all copies contradict it in one voice and fewer findings are left with their word; then any \
-         sound copy; then the newest one in the log; then one inferred from other structures, also where nothing lies where a sound one says",
+        "the first one where it is sound, unless all copies contradict it in one voice, Linux would mount with their word, and with it no more \
+         is wrong beside the copies, or less where there is one copy and Linux would mount with the first one, too; then any sound copy; then \
+         the newest one in the log; then one inferred from other structures, also where nothing lies where a sound one says",
         "only the first one is kept up to date, and one sector is damaged more easily than all",
     ),
     row(
         Rule::SuperblockFields,
-        "fields of a superblock that contradict its features",
+        "fields of a superblock that contradict its features or each other; compatible features that no program knows",
         "neutral values",
         "the features decide how everything is read; a field without its feature has no meaning",
     ),

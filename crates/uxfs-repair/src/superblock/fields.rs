@@ -6,10 +6,14 @@ use uxfs_format::{
     superblock::Superblock,
 };
 
+use super::{realtime, sectors};
+
 /// Where the uuid of metadata begins, which only file systems with that feature have.
 const METADATA_UUID_OFFSET_BYTES: usize = 248;
 /// Where the fields of the metadata directory begin.
 const METADATA_DIRECTORY_OFFSET_BYTES: usize = 264;
+/// The widest stripe that Linux takes.
+const MOST_STRIPE_WIDTH_BYTES: u64 = (1 << 31) - 1;
 /// "There is none", beside 0.
 const NULL_INODE: u64 = u64::MAX;
 
@@ -37,17 +41,12 @@ fn is_stripe_sound(superblock: &Superblock) -> bool {
     let has_stripe = has_bit(superblock, VersionBits::STRIPE_ALIGNMENT);
     match unit {
         0 => width == 0 && !has_stripe,
-        unit => has_stripe && width != 0 && width.checked_rem(unit) == Some(0),
+        unit => {
+            let width_bytes = u64::from(width).saturating_mul(superblock.block_size_bytes.get().into());
+            let fits = width_bytes <= MOST_STRIPE_WIDTH_BYTES;
+            has_stripe && width != 0 && width.checked_rem(unit) == Some(0) && fits
+        }
     }
-}
-
-fn has_realtime_leftovers(superblock: &Superblock) -> bool {
-    superblock.realtime_blocks.get() == 0
-        && (superblock.realtime_extents.get() != 0
-            || superblock.realtime_bitmap_blocks.get() != 0
-            || superblock.realtime_extents_log != 0
-            || superblock.free_realtime_extents.get() != 0
-            || superblock.realtime_group_count.get() != 0 && used_bytes(superblock) == Superblock::SIZE_BYTES)
 }
 
 /// With a metadata directory the superblock names no other inode of the realtime section.
@@ -92,6 +91,16 @@ fn are_inodes_sound(copy: &Superblock, primary: &Superblock) -> bool {
 fn unknown_log_features(superblock: &Superblock) -> u32 {
     superblock.log_incompatible.get() & !LogIncompatible::KNOWN.bits()
 }
+
+/// Bits of the version that no program knows, or without one that every file system has: Linux refuses both.
+fn are_version_bits_sound(superblock: &Superblock) -> bool {
+    let bits = superblock.feature_words().version_bits;
+    bits.contains(VersionBits::ALIGNMENT) && !bits.intersects(UNKNOWN_VERSION_BITS)
+}
+
+/// One that version 5 does not have.
+#[doc(alias = "XFS_SB_VERSION_SHAREDBIT")]
+const UNKNOWN_VERSION_BITS: VersionBits = VersionBits::from_bits_retain(0x0200);
 
 /// The one value that the second word of features has in version 5; and its copy beside it.
 const FEATURES2: Features2 = Features2::LAZY_COUNTERS
@@ -145,14 +154,34 @@ pub(crate) fn unfit(
     sector: &[u8],
     primary: Option<&Superblock>,
 ) -> Option<&'static str> {
+    if sector.iter().skip(used_bytes(superblock)).any(|byte| *byte != 0) {
+        return Some("bytes that no feature uses");
+    }
+    if let Some(fields) = unfit_alone(superblock) {
+        return Some(fields);
+    }
+    match primary {
+        None => unfit_in_first(superblock),
+        Some(primary) => unfit_in_copy(superblock, primary),
+    }
+}
+
+/// The first fields that are wrong in a superblock, whatever others say, in any group.
+pub(super) fn unfit_alone(superblock: &Superblock) -> Option<&'static str> {
     if !is_stripe_sound(superblock) {
         return Some("stripe unit and width");
     }
-    if has_realtime_leftovers(superblock) {
-        return Some("realtime counts without a realtime section");
+    if let Some(fields) = realtime::unfit(superblock) {
+        return Some(fields);
     }
-    if sector.iter().skip(used_bytes(superblock)).any(|byte| *byte != 0) {
-        return Some("bytes that no feature uses");
+    if !are_version_bits_sound(superblock) {
+        return Some("bits of the version");
+    }
+    if !sectors::are_sound(superblock) {
+        return Some("sectors of the log");
+    }
+    if superblock.compatible.get() != 0 {
+        return Some("features that no program knows");
     }
     if unknown_log_features(superblock) != 0 {
         return Some("log features");
@@ -166,32 +195,29 @@ pub(crate) fn unfit(
     if !are_quota_flags_sound(superblock) {
         return Some("quota flags");
     }
-    if primary.is_none() && has_quota_without_bit(superblock) {
+    lacks_sparse_inodes(superblock).then_some("an alignment of sparse inode chunks without the feature")
+}
+
+fn unfit_in_first(superblock: &Superblock) -> Option<&'static str> {
+    if has_quota_without_bit(superblock) {
         return Some("quota inodes without the feature");
     }
-    if lacks_sparse_inodes(superblock) {
-        return Some("an alignment of sparse inode chunks without the feature");
-    }
-    let Some(primary) = primary else {
-        return (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary");
-    };
+    (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary")
+}
+
+/// Features of the log are not compared: Linux sets and clears them in the first superblock only, as the log needs them.
+fn unfit_in_copy(superblock: &Superblock, primary: &Superblock) -> Option<&'static str> {
     if !are_inodes_sound(superblock, primary) {
         return Some("root directory, realtime bitmap and summary");
     }
     if superblock.in_progress > 1 {
         return Some("in progress");
     }
-    if superblock.log_incompatible != primary.log_incompatible {
-        return Some("log features");
-    }
     // Without a metadata directory mkfs.xfs sets no quotas. They come into copies where growing the file system writes these, which are no
     // longer in progress then.
     let may_have_quota = has(primary, Incompatible::METADATA_DIRECTORY)
         || superblock.in_progress == 0 && (has_quota(primary) || has_bit(primary, VersionBits::QUOTA));
-    if has_quota(superblock) && !may_have_quota {
-        return Some("quota inodes");
-    }
-    None
+    (has_quota(superblock) && !may_have_quota).then_some("quota inodes")
 }
 
 /// Gives neutral values to all fields that [`unfit`] looks at. `sector` begins with a superblock.
@@ -204,13 +230,13 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
             .version_number
             .set(superblock.version_number.get() & !VersionBits::STRIPE_ALIGNMENT.bits());
     }
-    if has_realtime_leftovers(superblock) {
-        superblock.realtime_extents.set(0);
-        superblock.realtime_bitmap_blocks.set(0);
-        superblock.realtime_extents_log = 0;
-        superblock.free_realtime_extents.set(0);
-        superblock.realtime_group_count.set(0);
+    realtime::make_fit(superblock);
+    if !are_version_bits_sound(superblock) {
+        let bits = superblock.version_number.get() & !UNKNOWN_VERSION_BITS.bits();
+        superblock.version_number.set(bits | VersionBits::ALIGNMENT.bits());
     }
+    sectors::make_sound(superblock);
+    superblock.compatible.set(0);
     if names_inodes_of_the_directory(superblock) {
         superblock.realtime_bitmap_inode.set(0);
         superblock.realtime_summary_inode.set(0);

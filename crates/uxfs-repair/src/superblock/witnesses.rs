@@ -8,6 +8,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{tolerant::search::read_group_superblock, volume::Volume};
 
+use super::accepted::is_log_accepted;
 use crate::reverse_map::read::visit_group;
 
 /// The superblock in use with the place of the log that the reverse map knows, where that is another one.
@@ -29,7 +30,7 @@ pub(crate) fn log_place(volume: &Volume) -> Option<(Superblock, FsBlock, u32)> {
     let mut superblock = *volume.superblock();
     superblock.log_start.set(start.get());
     superblock.log_blocks.set(length_blocks);
-    Some((superblock, start, length_blocks))
+    is_log_accepted(&superblock, volume.superblock()).then_some((superblock, start, length_blocks))
 }
 
 /// Start and length of the one run of a group that the log owns.

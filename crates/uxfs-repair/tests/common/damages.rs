@@ -148,7 +148,7 @@ pub const FIELDS: &[Damage] = &[
     field("format-of-a-link", "default", &["path /special/symlinks/of-1-bytes", "write -d core.format 2"], &[1], "symbolic link"),
     field("parent-pointer-in-blocks", "default", &["path /attributes/remote", "ablock 0", "write -d entries[4].parent 1"], &[1], "correct a field"),
     field("checksum-of-a-leaf", "default", &["path /attributes/acl-default", "ablock 0", "write -c hdr.info.crc 5"], &[1], "whose checksum alone is wrong"),
-    field("features-against-all-copies", "default", &["sb 0", "write -d features_compat 0x80"], &[10], "as its copies say"),
+    field("features-against-all-copies", "default", &["sb 0", "write -d features_compat 0x80"], &[10, 78], "as its copies say"),
     field("sequence-number", "default", &["agf 1", "write -d lsn 0x9000000000000001"], &[1], "clear the log sequence number"),
     field("sequence-numbers-of-indexes", "default", &["path /attributes/node", "ablock 1", "write -d hdr.info.lsn 0x9000000000000001", "path /directories/node", "dblock 8388608", "write -d nhdr.info.lsn 0x9000000000000001"], &[1], "clear the log sequence number of the directory"),
     field("sequence-number-of-a-link", "default", &[LINK, "dblock 0", "write -d lsn 0x9000000000000001"], &[1], "clear the log sequence number of the remote symbolic link"),
