@@ -42,7 +42,11 @@ const LAYERS: [Layer; 19] = [
         above: &["uxfs-populate", "uxfs-extract", "uxfs-repair", "uxfs-filesystem"],
         beside: &[],
     },
-    Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench", "uxfs-fuse", "uxfs-metadump", "uxfs-rescue"], beside: &[] },
+    Layer {
+        name: "uxfs-cli",
+        above: &["uxfs", "uxfs-bench", "uxfs-fuse", "uxfs-metadump", "uxfs-rescue"],
+        beside: &[],
+    },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
     Layer {
         name: "uxfs-lab",

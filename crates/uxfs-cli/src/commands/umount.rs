@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -60,14 +60,14 @@ impl Arguments {
             fusermount::unmount(&directory, self.lazy).map_err(|error| failed(error.to_string()))?;
         }
         if !self.lazy {
-            wait_for(&PathBuf::from(&entry.source))?;
+            wait_for(Path::new(&entry.source))?;
         }
         Ok(Exit::Success)
     }
 }
 
 /// Waits until the server has let go of the image.
-fn wait_for(image: &PathBuf) -> Result<(), Failure> {
+fn wait_for(image: &Path) -> Result<(), Failure> {
     let begun = Instant::now();
     let options = OpenOptions { lock: Lock::Shared, ..OpenOptions::default() };
     while image.exists() && open(image, &options).is_err() {
