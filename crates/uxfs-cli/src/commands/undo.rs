@@ -11,7 +11,7 @@ use serde_json::json;
 use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
-    engine::{OpenOptions, open},
+    engine::{OpenOptions, hole_filler::Shortage, open},
 };
 use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
 use uxfs_volume::error::Error;
@@ -164,6 +164,10 @@ pub(super) fn failure(error: CommitError) -> Failure {
             "uxfs repair leaves it beside the image, or where its --undo said: give that with --undo FILE; nothing was changed",
         ),
         CommitError::Unusable { .. } => Some("nothing was changed"),
+        CommitError::ImageRoom(Shortage::Limit { .. }) => Some("nothing was changed; raise the limit"),
+        CommitError::ImageRoom(_) => {
+            Some("nothing was changed: make room on the host, or copy the image to where there is more")
+        }
         _ => None,
     };
     let failure = match error {
