@@ -37,6 +37,7 @@ use self::{manifest::Manifest, resume::Note, wanted::Wanted};
 use super::extract::{open_archive, tell_not_restored};
 use crate::{
     commands::Context,
+    destination,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
@@ -187,13 +188,16 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses to write over what is read.
+    /// Refuses to write over what is read, and to write nowhere.
     fn check_outputs(&self) -> Result<(), Failure> {
         let image = Input::image(&self.image.image);
         let inputs: Vec<_> =
             self.map.iter().map(|map| Input::new("map", map.as_path())).chain([image]).collect();
         for output in self.place.tar.iter().chain(&self.manifest) {
             overwrite::refuse_or_file_system(output, &inputs)?;
+        }
+        if let Some(archive) = &self.place.tar {
+            destination::must_take(archive, "an archive")?;
         }
         if let (Some(archive), Some(manifest)) = (&self.place.tar, &self.manifest) {
             overwrite::refuse_same_outputs(archive, manifest)?;
@@ -259,7 +263,7 @@ impl Arguments {
         let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
         manifest.wanted = Wanted::new(&self.only);
         Ok(match self.place.tar.as_deref() {
-            Some(archive) => manifest.of_archive(archive == Path::new("-")),
+            Some(archive) => manifest.of_archive(destination::is_standard_output(archive)),
             None => manifest,
         })
     }
