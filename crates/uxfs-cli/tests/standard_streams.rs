@@ -290,8 +290,9 @@ fn a_result_that_would_go_nowhere_is_an_error() {
     let (image, tree) = (text(&place.image), text(&place.tree));
     succeeds(&["put", "-r", image, tree, "/"]);
     let file = format!("/tree/folder/{:0>100}", 7);
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["cat", image, &file],
+        &["check", "--map", "/dev/stdout", image],
         &["get", image, &file, "-"],
         &["shell", image, "-c", "cat /tree/folder/*7"],
         &["extract", image, "--tar", "-"],

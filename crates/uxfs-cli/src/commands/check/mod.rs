@@ -59,7 +59,8 @@ pub struct Arguments {
     summary: bool,
     #[command(flatten)]
     choice: ChoiceArguments,
-    /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced
+    /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced; links stay,
+    /// and lead to it
     #[arg(long, value_name = "FILE.html")]
     map: Option<PathBuf>,
     /// Do not look for the paths of inodes
