@@ -4,7 +4,7 @@ use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
 use thiserror::Error;
 
-use crate::words::in_words;
+use crate::{engine::hole_filler::HoleFiller, words::in_words};
 
 /// The operation in which a device failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +230,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         _offset_bytes: u64,
         _length_bytes: u64,
     ) -> Option<u64> {
+        None
+    }
+
+    /// Gives holes of the file behind it room before they are written to. `None` where writes need no more room than there is: on block
+    /// devices, in memory, in files without holes.
+    fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         None
     }
 

@@ -2,8 +2,9 @@
 
 use std::{fmt, os::fd::BorrowedFd, sync::Arc};
 
-use crate::device::{
-    Alignment, BlockDevice, DeviceError, Identity, ReadSegment, WriteSegment, contiguous_runs,
+use crate::{
+    device::{Alignment, BlockDevice, DeviceError, Identity, ReadSegment, WriteSegment, contiguous_runs},
+    engine::hole_filler::HoleFiller,
 };
 
 /// A device around another. Every request goes to the device inside, after the hook for its kind has run; where a hook fails
@@ -138,6 +139,11 @@ impl<W: DeviceWrapper> BlockDevice for W {
             return None;
         }
         self.inner().share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
+    }
+
+    /// No hook: it changes no contents.
+    fn hole_filler(&self) -> Option<HoleFiller<'_>> {
+        self.inner().hole_filler()
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

@@ -5,7 +5,7 @@ use std::{
     io,
     ops::Deref,
     os::fd::AsRawFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -263,6 +263,11 @@ pub(crate) struct ImagePlace {
 }
 
 impl ImagePlace {
+    /// Of a file system that begins at this byte of an image.
+    pub fn new(path: &Path, offset_bytes: u64) -> Self {
+        Self { path: path.to_owned(), offset_bytes }
+    }
+
     /// As arguments of another command.
     pub fn arguments(&self) -> String {
         match self.offset_bytes {

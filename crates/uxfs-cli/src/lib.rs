@@ -7,6 +7,7 @@
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
+//! | `destination` | where the result of a command goes: a file, or standard output |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
@@ -28,6 +29,7 @@
 pub mod commands;
 pub mod complaints;
 pub mod compressed;
+mod destination;
 pub mod document;
 pub mod drop_in;
 pub mod edit;

@@ -1,4 +1,6 @@
 //! The `uxfs` binary. Everything is in the library, so that man pages and completions are made from the same source.
+mod closed_output;
+
 use std::process::ExitCode;
 
 /// The description of a changed buffer is allocated by the thread that changes it and freed by the thread that writes the log:
@@ -7,5 +9,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if closed_output::is_closed() {
+        uxfs_cli::output::set_closed();
+    }
     uxfs_cli::run(std::env::args_os())
 }

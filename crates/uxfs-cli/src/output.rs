@@ -2,7 +2,8 @@
 //!
 //! Both may be closed or full at any time. An error of standard output is an error of the command, after its work has been
 //! done; one of standard error is passed over, because no channel is left to report it on. `println!` and its kin panic
-//! instead, and are denied by lint.
+//! instead, and are denied by lint. A command whose result is what it prints, as `cat`, refuses a standard output that was closed from the
+//! start: see [`must_be_open`].
 
 use std::{
     fmt,
@@ -12,6 +13,8 @@ use std::{
 
 use serde::Serialize;
 use uxfs_block::words::in_words;
+
+use crate::failure::Failure;
 
 /// Writes a line to standard error, as `eprintln!` does, and goes on where that is closed or full.
 macro_rules! message {
@@ -40,6 +43,25 @@ pub fn program() -> &'static str {
 /// Sets the name that messages begin with, once.
 pub(crate) fn set_program(name: &'static str) {
     let _ = PROGRAM.set(name);
+}
+
+/// Set where standard output was closed when the process began.
+static IS_CLOSED: OnceLock<()> = OnceLock::new();
+
+/// Says that standard output was closed when the process began: what is written to it goes nowhere, without an error.
+pub fn set_closed() {
+    let _ = IS_CLOSED.set(());
+}
+
+/// Refuses a standard output that is closed, for a command whose result goes there. Others do their work all the same.
+///
+/// # Errors
+/// It is.
+pub(crate) fn must_be_open() -> Result<(), Failure> {
+    match IS_CLOSED.get() {
+        Some(()) => Err(Failure::failed("standard output is closed: what goes there would be lost")),
+        None => Ok(()),
+    }
 }
 
 /// As [`message!`].

@@ -145,6 +145,34 @@ fn refuses(image: &Path, options: &[&str], code: i32, expected: &str) {
 }
 
 /// An inode in a group whose index cannot be read: not in use would be a guess, and nothing found a lie.
+/// The exit code tells whether the image is damaged, also where no text can be printed.
+#[test]
+fn a_reader_that_has_gone_changes_no_code() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, page) = (folder.path().join("image"), folder.path().join("page"));
+    GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+    let code = |options: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        command.arg("check").args(options).arg(&image).stdout(writer);
+        let output = command.output().unwrap();
+        assert!(output.stderr.is_empty(), "{options:?}: {output:?}");
+        output.status.code()
+    };
+    let cases: [&[&str]; 5] = [&[], &["-s"], &["--json"], &["--map", text(&page)], &["--map", "/dev/stdout"]];
+    for options in cases {
+        assert_eq!(code(options), Some(0), "{options:?}");
+    }
+    let sound = fs::read(&page).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0x5a; 3 * 512], 512).unwrap();
+    for options in cases {
+        assert_eq!(code(options), Some(3), "{options:?}");
+    }
+    assert!(fs::read(&page).unwrap() != sound, "the page was not written");
+}
+
 #[test]
 fn an_inode_that_cannot_be_looked_up_was_not_checked() {
     require!(Judge::XfsDb);

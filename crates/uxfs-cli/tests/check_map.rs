@@ -6,6 +6,7 @@ mod common;
 use std::{
     fs::{self, File},
     io::{BufWriter, Read, Write},
+    os::unix::fs::{FileTypeExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -114,6 +115,56 @@ fn the_map_shows_uses_and_damage_whatever_names_are() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.ends_with("/no/such: no such directory\n"), "{told}");
     assert_eq!(uxfs(&["check", "--memory", "1M", text(&image)]).status.code(), Some(2));
+}
+
+/// A page is written into what is no regular file, and where a link leads: neither is replaced.
+#[test]
+fn the_page_takes_the_place_of_regular_files_only() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let image = at("image");
+    succeeds(&["mkfs", "--unsupported", "--size", "32M", text(&image)]);
+    let check = |page: &Path| uxfs(&["check", "--map", text(page), text(&image)]);
+    fs::write(at("page"), "old").unwrap();
+    symlink("page", at("link")).unwrap();
+    symlink("new", at("dangling")).unwrap();
+    for (link, target) in [("link", "page"), ("dangling", "new")] {
+        assert_eq!(check(&at(link)).status.code(), Some(0), "{link}");
+        assert!(at(link).is_symlink(), "{link}");
+        parts(&at(target));
+    }
+    let output = check(folder.path());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).ends_with(": it is a directory\n"), "{output:?}");
+
+    let pipe = at("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    assert_eq!(check(&pipe).status.code(), Some(0));
+    assert!(reader.join().unwrap().starts_with(b"<!DOCTYPE html>"));
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+
+    // Standard output, whatever it is.
+    let output = check(Path::new("/dev/stdout"));
+    assert!(output.stdout.starts_with(b"<!DOCTYPE html>") && output.stdout.ends_with(b": nothing found\n"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    command.args(["check", "--map", "/dev/stdout", text(&image)]);
+    assert!(command.stdout(File::create(at("both")).unwrap()).status().unwrap().success());
+    assert!(fs::read(at("both")).unwrap() == output.stdout);
+
+    let full = at("full");
+    if !Command::new("mknod").args([text(&full), "c", "1", "7"]).status().unwrap().success() {
+        println!("only root can make device nodes");
+        return;
+    }
+    let output = check(&full);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.ends_with("/full: cannot write output: No space left on device\n"), "{told}");
+    assert!(fs::symlink_metadata(&full).unwrap().file_type().is_char_device());
 }
 
 /// The extents of a group are sorted in temporary files where they do not fit.

@@ -31,6 +31,14 @@ fn damaged(folder: &Path) -> PathBuf {
     image
 }
 
+/// With its only damage in the headers of the last group.
+fn far_damaged(folder: &Path) -> PathBuf {
+    let image = folder.join("far");
+    GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+    overwrite(&image, fs::metadata(&image).unwrap().len() / 2 + 512, 512);
+    image
+}
+
 fn overwrite(image: &Path, offset_bytes: u64, length: usize) {
     let file = fs::OpenOptions::new().write(true).open(image).unwrap();
     file.write_all_at(&vec![0x5a; length], offset_bytes).unwrap();
@@ -95,7 +103,11 @@ fn without_room_for_the_undo_file_nothing_is_written() {
     // A limit of the process, which would kill it while it writes.
     let limited = shell("ulimit -f 8; exec \"$0\" repair \"$1\"", &image);
     assert_eq!(limited.status.code(), Some(1), "{}", words(&limited));
-    assert!(words(&limited).contains("there is room for"), "{}", words(&limited));
+    let told = words(&limited);
+    assert!(told.contains("(ulimit -f), and writes here up to byte ") || told.contains("room for"), "{told}");
+    let limited = shell("ulimit -f 100; exec \"$0\" repair --no-undo \"$1\"", &far_damaged(folder.path()));
+    assert_eq!(limited.status.code(), Some(1), "{}", words(&limited));
+    assert!(words(&limited).contains("nothing was changed; raise the limit"), "{}", words(&limited));
     assert!(before == fs::read(&image).unwrap(), "it was changed");
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -129,7 +129,7 @@ fn a_repair_without_an_undo_file_that_is_killed_can_be_repeated() {
 }
 
 #[test]
-fn a_host_that_is_full_ends_a_repair_and_the_next_one_finishes_it() {
+fn a_host_that_is_full_ends_a_repair_before_its_first_write() {
     require!(Judge::Kernel, Judge::XfsRepair);
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
@@ -162,31 +162,63 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
         while file.write_all_at(&[1; 4096], at).is_ok() {
             at += 4096;
         }
+        file
     };
-    fill();
-    // No room for the undo file: nothing is written.
-    let refused = uxfs(&["repair", text(&image)]);
-    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("undo file"), "{refused:?}");
-    assert!(!small.join("image.uxfs-undo").exists() && !small.join("image.uxfs-undo.part").exists());
-    same(&fs::read(&image).unwrap(), &before, "refused");
-    // Room for that elsewhere, and none for the image.
+    // Some room, as much as a few blocks take: it would be used up in the middle.
+    let balloon_file = fill();
+    let filled_bytes = balloon_file.metadata().unwrap().len();
+    balloon_file.set_len(filled_bytes - (128 << 10)).unwrap();
     let undo = elsewhere.join("undo");
-    let ended = uxfs(&["repair", "--undo", text(&undo), text(&image)]);
-    assert_eq!(ended.status.code(), Some(1), "{}", String::from_utf8_lossy(&ended.stdout));
-    let words = String::from_utf8_lossy(&ended.stderr).to_lowercase();
-    assert!(words.contains("no space") || words.contains("full"), "{words}");
-    let left = fs::read(&image).unwrap();
-    assert!(left != before, "nothing had been written");
-    assert_eq!(u32::from_be_bytes(left[216..220].try_into().unwrap()) & 0x10, 0x10, "it is not marked");
-    // Back needs no room, forward does.
-    assert_eq!(uxfs(&["undo", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
-    same(&fs::read(&image).unwrap(), &before, "taken back");
-    fs::remove_file(&balloon).unwrap();
-    put_back(&image, &left);
+    let mut missing_bytes = 0;
+    for options in [&[][..], &["--no-undo"], &["--undo", text(&undo)]] {
+        let refused = uxfs(&[&["repair"], options, &[text(&image)]].concat());
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{options:?}: {words}");
+        for expected in ["holes of the image file", "nothing was changed: make room on the host"] {
+            assert!(words.contains(expected), "{options:?}: {words}");
+        }
+        let number = words.split(" bytes are missing").next().unwrap().rsplit(' ').next().unwrap();
+        missing_bytes = number.parse::<u64>().unwrap();
+        for left in [small.join("image.uxfs-undo"), small.join("image.uxfs-undo.part"), undo.clone()] {
+            assert!(!left.exists(), "{options:?}: {}", left.display());
+        }
+        same(&fs::read(&image).unwrap(), &before, "refused");
+    }
+    // What it said is enough.
+    assert!(missing_bytes > 128 << 10, "{missing_bytes}");
+    balloon_file.set_len(balloon_file.metadata().unwrap().len() - missing_bytes).unwrap();
     let done = uxfs(&["repair", "--undo", text(&undo), text(&image)]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     repair_is_silent(&image).unwrap();
+    // Back needs no room.
+    fill();
     assert_eq!(uxfs(&["undo", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
-    same(&fs::read(&image).unwrap(), &before, "taken back in the end");
+    same(&fs::read(&image).unwrap(), &before, "taken back");
+    // Into a copy with other holes it does, and says so before it begins.
+    assert_eq!(uxfs(&["repair", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
+    punch(&image, &before);
+    let punched = fs::read(&image).unwrap();
+    fill();
+    let refused = uxfs(&["undo", "--force", "--undo", text(&undo), text(&image)]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("holes of the image file") && words.contains("nothing was changed"), "{words}");
+    same(&fs::read(&image).unwrap(), &punched, "refused");
+    balloon_file.set_len(0).unwrap();
+    assert_eq!(uxfs(&["undo", "--force", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
+}
+
+/// Makes holes of the pages that a repair changed, and that held something else than zeros before, but the first.
+fn punch(image: &Path, before: &[u8]) {
+    let file = OpenOptions::new().write(true).open(image).unwrap();
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    let after = fs::read(image).unwrap();
+    let pages = (0_u64..).step_by(4096).zip(before.chunks(4096).zip(after.chunks(4096)));
+    let changed = pages.filter(|(_, (old, new))| old != new && old.iter().any(|byte| *byte != 0));
+    let mut count = 0;
+    for (from, _) in changed.filter(|(from, _)| *from > 0) {
+        rustix::fs::fallocate(&file, flags, from, 4096).unwrap();
+        count += 1;
+    }
+    assert!(count > 0);
 }

@@ -141,4 +141,8 @@ fn wrong_maps_and_no_file_systems_are_told() {
     assert!(!to.exists());
     let output = uxfs(&["rescue", text(&image), "--to", text(&to), "--map", text(&image)]);
     assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    // A device without end is not read for ever.
+    let output = uxfs(&["rescue", text(&image), "--to", text(&to), "--map", "/dev/zero"]);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("/dev/zero: no map file of ddrescue: "), "{}", words(&output));
 }

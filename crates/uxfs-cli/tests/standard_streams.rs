@@ -277,6 +277,39 @@ fn streams_that_are_closed_from_the_start_do_not_reach_the_image() {
         fs::remove_file(image).unwrap();
         assert_eq!(shell(&["mkfs", "--size", "300M", image]), 0, "{closed}");
         repair_is_silent(&place.image).unwrap();
-        assert_eq!(shell(&["extract", image, "--tar", "-"]), 0, "{closed}");
+        // The archive would go nowhere.
+        let is_lost = closed.split(' ').any(|stream| stream == ">&-");
+        assert_eq!(shell(&["extract", image, "--tar", "-"]), i32::from(is_lost), "{closed}");
+    }
+}
+
+/// Of these commands the result is what they print: where standard output is closed nothing comes out. `/dev/null` is meant.
+#[test]
+fn a_result_that_would_go_nowhere_is_an_error() {
+    let place = Place::new();
+    let (image, tree) = (text(&place.image), text(&place.tree));
+    succeeds(&["put", "-r", image, tree, "/"]);
+    let file = format!("/tree/folder/{:0>100}", 7);
+    let commands: [&[&str]; 7] = [
+        &["cat", image, &file],
+        &["check", "--map", "/dev/stdout", image],
+        &["get", image, &file, "-"],
+        &["shell", image, "-c", "cat /tree/folder/*7"],
+        &["extract", image, "--tar", "-"],
+        &["rescue", image, "--tar", "-"],
+        &["metadump", image, "-"],
+    ];
+    for command in &commands {
+        let mut closed = Command::new("sh");
+        closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_uxfs")]).args(*command);
+        let output = closed.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {words}");
+        assert!(words.contains("standard output is closed"), "{command:?}: {words}");
+        if command[0] != "shell" {
+            // Opened for both, as some programs do.
+            let nowhere = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+            assert_eq!(run(command, nowhere.into(), Stdio::piped()).0, 0, "{command:?}");
+        }
     }
 }

@@ -149,6 +149,27 @@ fn an_image_that_was_changed_since_is_left_alone() {
     assert_eq!(state_of(&file, &device).unwrap(), State::NotApplied);
 }
 
+/// Nothing can be restored behind the end: `--force` is no remedy.
+#[test]
+fn a_shortened_image_is_told_with_its_length() {
+    let repaired = Repaired::at(START_BYTES);
+    let whole_bytes = fs::metadata(&repaired.image).unwrap().len();
+    let file = File::options().write(true).open(&repaired.image).unwrap();
+    file.set_len(whole_bytes - 4096).unwrap();
+    for options in [&[][..], &["--force"]] {
+        repaired.must_be_refused(options, "the image is 4096 bytes too short");
+        repaired.must_be_refused(options, &format!("truncate -s {whole_bytes} "));
+        let output = repaired.undo(options);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("restores all the same"), "{output:?}");
+    }
+    file.set_len(whole_bytes).unwrap();
+    stdout(&repaired.undo(&[]));
+    // A longer one may have been lengthened on purpose.
+    file.set_len(whole_bytes + 4096).unwrap();
+    repaired.must_be_refused(&[], "--force restores all the same");
+    stdout(&repaired.undo(&["--force"]));
+}
+
 #[test]
 fn images_in_use_and_damaged_files_are_refused() {
     let repaired = Repaired::at(0);

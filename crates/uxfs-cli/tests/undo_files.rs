@@ -109,6 +109,10 @@ fn a_named_undo_file_is_replaced_and_that_is_told() {
     assert!(
         bench.repair(&["--undo", text(&file)]).contains("the undo file of an earlier repair is replaced")
     );
+    // Nothing to write: it stays, and that is not told.
+    let earlier = fs::read(&file).unwrap();
+    assert_eq!(bench.repair(&["--undo", text(&file)]), "nothing to repair\n");
+    assert!(fs::read(&file).unwrap() == earlier);
     bench.undo(&["--undo", text(&file)]);
     bench.must_hold(&before);
 }

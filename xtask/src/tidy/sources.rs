@@ -7,13 +7,14 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 6] = [
+const UNSAFE_FILES: [&str; 7] = [
     "crates/uxfs-fuse/src/mounting/device.rs",
     "crates/uxfs-block/src/engine/uring.rs",
     "crates/uxfs-block/src/aligned_buffer.rs",
     "crates/uxfs-block/src/cache/held.rs",
     "crates/uxfs-block/src/loop_status.rs",
     "crates/uxfs-source/src/directory/own_working_directory.rs",
+    "crates/uxfs-cli/src/closed_output.rs",
 ];
 
 /// Words that no source file may hold. Each is written in two pieces, so that this file may be checked too.

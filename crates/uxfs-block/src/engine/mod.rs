@@ -6,6 +6,7 @@
 //! | [`uring`] | files and block devices, one system call for each batch |
 //! | `file_kind` | what may be an image |
 //! | `open_file` | what these two have in common |
+//! | [`hole_filler`] | room for what is written into holes of a file |
 //! | [`memory`] | bytes in memory |
 //! | [`overlay`] | around another device: keeps all writes to itself |
 //! | [`unreadable`] | around another device: has a text where single sectors cannot be read |
@@ -13,6 +14,7 @@
 
 pub mod counting;
 pub(crate) mod file_kind;
+pub mod hole_filler;
 pub mod memory;
 mod open_file;
 pub mod overlay;

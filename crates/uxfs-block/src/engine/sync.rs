@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use super::{OpenOptions, open_file::OpenFile};
+use super::{OpenOptions, hole_filler::HoleFiller, open_file::OpenFile};
 use crate::{
     aligned_buffer::AlignedBuffer,
     device::{
@@ -89,6 +89,10 @@ impl BlockDevice for SyncDevice {
         length_bytes: u64,
     ) -> Option<u64> {
         self.open.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
+    }
+
+    fn hole_filler(&self) -> Option<HoleFiller<'_>> {
+        HoleFiller::of(&self.open)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

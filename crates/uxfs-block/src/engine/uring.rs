@@ -23,7 +23,7 @@ use std::{
 use io_uring::{IoUring, opcode, squeue, types::Fd};
 use parking_lot::Mutex;
 
-use super::{OpenOptions, open_file::OpenFile};
+use super::{OpenOptions, hole_filler::HoleFiller, open_file::OpenFile};
 use crate::device::{
     Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment, batch_bytes,
     contiguous_runs,
@@ -150,6 +150,10 @@ impl BlockDevice for UringDevice {
         length_bytes: u64,
     ) -> Option<u64> {
         self.open.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
+    }
+
+    fn hole_filler(&self) -> Option<HoleFiller<'_>> {
+        HoleFiller::of(&self.open)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

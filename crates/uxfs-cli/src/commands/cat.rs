@@ -12,7 +12,7 @@ use uxfs_volume::{
 use crate::{
     commands::Context,
     failure::{About, Complaints, Failure, Outcome},
-    output::Output,
+    output::{self, Output},
 };
 
 /// Arguments of `uxfs cat`.
@@ -34,6 +34,7 @@ pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) ->
     if context.json {
         return Err(Failure::usage("the bytes of the file are written as they are: there is no --json"));
     }
+    output::must_be_open()?;
     let mut output = Output::new();
     let mut complaints = Complaints::default();
     for argument in targets {

@@ -4,8 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs::File,
-    io::{self, IsTerminal},
-    os::{fd::AsFd, unix::ffi::OsStrExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -26,6 +25,7 @@ use uxfs_volume::{
 
 use crate::{
     commands::Context,
+    destination,
     failure::{About, Complaints, Exit, Failure, Outcome},
     output::{JsonName, Output, message, notice},
     overwrite,
@@ -91,7 +91,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
         carry_out(filesystem, &start, &options, sink?, &mut tally)?;
     } else if let Some(file) = &arguments.place.tar {
-        is_stdout_taken = file == Path::new("-");
+        is_stdout_taken = destination::is_standard_output(file);
         overwrite::refuse_or_file_system(file, &images)?;
         let sink = TarSink::new(open_archive(file)?);
         carry_out(filesystem, &start, &options, sink, &mut tally).about(file.display())?;
@@ -122,17 +122,14 @@ impl From<SinkError> for Failure {
 
 /// Opens the archive without a buffer between: chunks are large.
 pub(super) fn open_archive(path: &Path) -> Result<File, Failure> {
-    if path != Path::new("-") {
-        return File::create(path).map_err(|error| Failure::failed(error.to_string()).about(path.display()));
+    destination::must_take(path, "an archive")?;
+    let archive = destination::create(path);
+    let archive = archive.map_err(|error| Failure::failed(error.to_string())).about(path.display())?;
+    if destination::is_standard_output(path) {
+        // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
+        let _ = fcntl_setpipe_size(&archive, PIPE_BYTES);
     }
-    let stdout = io::stdout();
-    if stdout.is_terminal() {
-        return Err(Failure::usage("refusing to write an archive to a terminal; redirect it or name a file"));
-    }
-    let archive = stdout.as_fd().try_clone_to_owned()?;
-    // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
-    let _ = fcntl_setpipe_size(&archive, PIPE_BYTES);
-    Ok(File::from(archive))
+    Ok(archive)
 }
 
 /// Refuses an extraction that would put a file in the place of the image.

@@ -2,8 +2,8 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter, IsTerminal, Write},
-    os::{fd::AsFd, unix::fs::FileTypeExt},
+    io::{self, BufWriter, Write},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -15,6 +15,7 @@ use uxfs_metadump::{
 
 use crate::{
     commands::Context,
+    destination,
     failure::{Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     output::{Output, message, notice},
@@ -107,19 +108,15 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 
 impl Arguments {
     fn is_to_standard_output(&self) -> bool {
-        self.target == Path::new("-")
+        destination::is_standard_output(&self.target)
     }
 
     /// Refuses targets that cannot be meant.
     fn check_target(&self) -> Result<(), Failure> {
         overwrite::refuse(&self.target, &[overwrite::Input::image(&self.image.image)])?;
+        destination::must_take(&self.target, "a dump")?;
         if self.is_to_standard_output() {
-            return match io::stdout().is_terminal() {
-                true => {
-                    Err(Failure::usage("refusing to write a dump to a terminal; redirect it or name a file"))
-                }
-                false => Ok(()),
-            };
+            return Ok(());
         }
         let Ok(existing) = self.target.metadata() else { return Ok(()) };
         if existing.file_type().is_block_device() {
@@ -166,10 +163,7 @@ struct DumpFile<'p> {
 impl Write for DumpFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.file.is_none() {
-            self.file = Some(match self.path == Path::new("-") {
-                true => File::from(io::stdout().as_fd().try_clone_to_owned()?),
-                false => File::create(self.path)?,
-            });
+            self.file = Some(destination::create(self.path)?);
         }
         self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
     }

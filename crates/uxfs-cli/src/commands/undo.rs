@@ -11,7 +11,7 @@ use serde_json::json;
 use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
-    engine::{OpenOptions, open},
+    engine::{OpenOptions, hole_filler::Shortage, open},
 };
 use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
 use uxfs_volume::error::Error;
@@ -20,7 +20,7 @@ use crate::{
     commands::{Context, repair::undo_files},
     compressed,
     failure::{About, Exit, Failure, Outcome},
-    image::EngineArgument,
+    image::{EngineArgument, ImagePlace},
     output::Output,
     overwrite,
     text::parse_size,
@@ -73,7 +73,7 @@ impl Arguments {
         let file = UndoFile::open(&path).map_err(failure)?;
         let device = self.device(file.facts())?;
         let options = UndoOptions { force: self.force };
-        let undone = undo(&file, &*device, options).map_err(failure)?;
+        let undone = undo(&file, &*device, options).map_err(|error| self.not_undone(error, file.facts()))?;
         if self.remove {
             fs::remove_file(&path).map_err(|error| {
                 Failure::failed(format!("restored, but cannot remove {}: {error}", path.display()))
@@ -86,6 +86,24 @@ impl Arguments {
         print(&undone, &document, from, context.json)
             .map_err(|error| Failure::from(error).about(words(&undone, from)))?;
         Ok(Exit::Success)
+    }
+
+    /// Why the repair was not taken back. Nothing can be restored behind the end of an image.
+    fn not_undone(&self, error: CommitError, facts: &Facts) -> Failure {
+        let CommitError::OtherSize { expected_bytes, found_bytes } = error else { return failure(error) };
+        let Some(missing_bytes @ 1..) = expected_bytes.checked_sub(found_bytes) else {
+            return failure(error);
+        };
+        let failure = Failure::failed(format!("{error}: the image is {missing_bytes} bytes too short"));
+        let place = ImagePlace::new(&self.image, facts.start_bytes);
+        failure.with_remedy(&match place.lengthening(expected_bytes) {
+            Some(lengthening) => {
+                format!(
+                    "nothing was changed, and --force cannot restore what lies behind its end; {lengthening}"
+                )
+            }
+            None => "nothing was changed, and --force cannot restore what lies behind its end".to_owned(),
+        })
     }
 
     /// The image for changes, from where the repaired file system begins.
@@ -164,6 +182,10 @@ pub(super) fn failure(error: CommitError) -> Failure {
             "uxfs repair leaves it beside the image, or where its --undo said: give that with --undo FILE; nothing was changed",
         ),
         CommitError::Unusable { .. } => Some("nothing was changed"),
+        CommitError::ImageRoom(Shortage::Limit { .. }) => Some("nothing was changed; raise the limit"),
+        CommitError::ImageRoom(_) => {
+            Some("nothing was changed: make room on the host, or copy the image to where there is more")
+        }
         _ => None,
     };
     let failure = match error {

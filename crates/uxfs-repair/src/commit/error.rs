@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use thiserror::Error;
-use uxfs_block::device::DeviceError;
+use uxfs_block::{device::DeviceError, engine::hole_filler::Shortage};
 
 /// Why a repair cannot be carried over or taken back. Only [`Device`](Self::Device) and [`File`](Self::File) can come after the
 /// first write; of [`prepare`](super::prepare) all errors come before it.
@@ -36,6 +36,9 @@ pub enum CommitError {
         /// Bytes that its file system has free, or that the process may write to a file.
         free_bytes: u64,
     },
+    /// The host has no room for what would be written into holes of the image file.
+    #[error(transparent)]
+    ImageRoom(#[from] Shortage),
     /// It would take the place of another.
     #[error("the undo file {} exists: it may be the only way back to an earlier state", .0.display())]
     Exists(PathBuf),

@@ -30,7 +30,9 @@
 //!    that both [`apply`] and [`undo`] can begin again after any kill and come to the same bytes.
 //! 3. An undo file is verified as a whole before the first write, and each record again when it is written.
 //! 4. A device that holds other bytes than the old and the new ones is not written, unless an undo is forced.
-//! 5. Memory is bounded by some 3 MiB, whatever the file and the device hold; the list of ranges is the caller's.
+//! 5. What is written into holes of an image file has room on the host before the first write, so that a full host leaves nothing half
+//!    done.
+//! 6. Memory is bounded by some 3 MiB, whatever the file and the device hold; the list of ranges is the caller's.
 
 mod create;
 mod differences;
@@ -133,7 +135,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// # Errors
 /// Before the first write: the file is damaged; the device holds other bytes than the old and the new ones, or has another
-/// size. Later: the device fails, or the file cannot be read again; then call it again.
+/// size; the host has no room for what would be written into holes of an image file. Later: the device fails, or the file cannot be read again; then call it again.
 pub fn apply(file: &UndoFile, device: &dyn BlockDevice) -> Result<State> {
     let head = file.verify()?;
     file.must_fit(device)?;
@@ -179,7 +181,8 @@ pub fn undo(file: &UndoFile, device: &dyn BlockDevice, options: UndoOptions) -> 
 /// many bytes changed, in whole sectors. After a kill the device is marked and holds some of both; there is no way back.
 ///
 /// # Errors
-/// Before the first write: neither old nor new is a superblock. A device fails.
+/// Before the first write: neither old nor new is a superblock; the host has no room for what would be written into holes of an image
+/// file. A device fails.
 pub fn apply_without_file(
     old: &dyn BlockDevice,
     new: &dyn BlockDevice,
@@ -194,6 +197,7 @@ pub fn apply_without_file(
         return Ok(0);
     }
     in_order(device, &head, &head.new, |placer| {
+        changed_bytes = head.changed_bytes();
         let mut differences = Differences::new(old, new, ranges, head.length_bytes())?;
         while let Some(difference) = differences.next()? {
             placer.place(difference.offset_bytes, difference.new)?;
@@ -202,6 +206,22 @@ pub fn apply_without_file(
         Ok(())
     })?;
     Ok(changed_bytes)
+}
+
+/// Gives room to the holes of the image file behind `device` that would be written to, before an undo file takes the room that there is.
+/// No byte changes.
+///
+/// # Errors
+/// The host has no room for them; neither old nor new is a superblock; a device fails.
+pub fn make_room(device: &dyn BlockDevice, new: &dyn BlockDevice, ranges: &[Range<u64>]) -> Result<()> {
+    let head = Head::read(device, new)?;
+    order::make_room(device, &head, &head.new, |placer| {
+        let mut differences = Differences::new(device, new, ranges, head.length_bytes())?;
+        while let Some(difference) = differences.next()? {
+            placer.place(difference.offset_bytes, difference.new)?;
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

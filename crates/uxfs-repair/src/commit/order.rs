@@ -3,18 +3,20 @@
 
 use std::ops::Range;
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, engine::hole_filler::HoleFiller};
 
 use super::{Result, head::Head};
 
-/// Writes the marked superblock, what `others` writes, and the superblock `last`, each durable before the next.
+/// Writes the marked superblock, what `others` writes, and the superblock `last`, each durable before the next. Holes of the image file
+/// that are written to get room before that; `others` is called twice where there are any.
 pub fn in_order(
     device: &dyn BlockDevice,
     head: &Head,
     last: &[u8],
-    others: impl FnOnce(&mut Placer<'_>) -> Result<()>,
+    mut others: impl FnMut(&mut Placer<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut placer = Placer { device, found: Vec::new() };
+    make_room(device, head, last, &mut others)?;
+    let mut placer = Placer { device, filler: None, found: Vec::new() };
     placer.place(0, &head.marked)?;
     device.flush()?;
     others(&mut placer)?;
@@ -22,6 +24,24 @@ pub fn in_order(
     placer.place(0, last)?;
     device.flush()?;
     Ok(())
+}
+
+/// Gives room to the holes of the image file that [`in_order`] would write to. No byte changes.
+///
+/// # Errors
+/// The host lacks room; the device fails.
+pub fn make_room(
+    device: &dyn BlockDevice,
+    head: &Head,
+    last: &[u8],
+    mut others: impl FnMut(&mut Placer<'_>) -> Result<()>,
+) -> Result<()> {
+    let Some(filler) = device.hole_filler() else { return Ok(()) };
+    let mut placer = Placer { device, filler: Some(filler), found: Vec::new() };
+    placer.place(0, &head.marked)?;
+    placer.place(0, last)?;
+    others(&mut placer)?;
+    placer.filler.map_or(Ok(()), |filler| Ok(filler.finish()?))
 }
 
 /// Pieces that are compared before they are written: pages of the host.
@@ -32,6 +52,8 @@ const PIECE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct Placer<'a> {
     device: &'a dyn BlockDevice,
+    /// What is to be written gets room, and nothing is written.
+    filler: Option<HoleFiller<'a>>,
     found: Vec<u8>,
 }
 
@@ -48,7 +70,7 @@ impl Placer<'_> {
         match self.device.read(start, &mut self.found) {
             Ok(()) => {}
             // Sectors that cannot be read are written as a whole.
-            Err(_) if is_whole => return Ok(self.device.write(offset_bytes, bytes)?),
+            Err(_) if is_whole => return self.write(start, bytes, 0..bytes.len()),
             Err(error) => return Err(error.into()),
         }
         if is_whole {
@@ -63,7 +85,7 @@ impl Placer<'_> {
     }
 
     /// Writes what differs from the bytes that were found, in runs of pieces.
-    fn write_differences(&self, start: u64, new: &[u8], piece_bytes: u64) -> Result<()> {
+    fn write_differences(&mut self, start: u64, new: &[u8], piece_bytes: u64) -> Result<()> {
         let (mut run, mut at): (Option<usize>, usize) = (None, 0);
         while at < new.len() {
             let left = piece_bytes - start.saturating_add(at as u64) % piece_bytes;
@@ -79,8 +101,12 @@ impl Placer<'_> {
         run.map_or(Ok(()), |from| self.write(start, new, from..new.len()))
     }
 
-    fn write(&self, start: u64, new: &[u8], range: Range<usize>) -> Result<()> {
+    fn write(&mut self, start: u64, new: &[u8], range: Range<usize>) -> Result<()> {
         let offset_bytes = start.saturating_add(range.start as u64);
+        if let Some(filler) = &mut self.filler {
+            filler.fill(offset_bytes..start.saturating_add(range.end as u64));
+            return Ok(());
+        }
         Ok(self.device.write(offset_bytes, new.get(range).unwrap_or_default())?)
     }
 }

@@ -53,7 +53,7 @@ impl Staged {
     /// where there is none. Gives how many bytes were changed.
     ///
     /// # Errors
-    /// The undo file cannot be made: then nothing was written. The device: the image is marked as needing repair then.
+    /// The host has no room for the undo file or for holes of the image file: then nothing was written. The device: the image is marked as needing repair then.
     pub fn write(
         &self,
         device: &dyn BlockDevice,
@@ -64,11 +64,18 @@ impl Staged {
         let Some(about) = undo_file else {
             return commit::apply_without_file(device, self.overlay.as_ref(), &ranges, device);
         };
+        commit::make_room(device, self.overlay.as_ref(), &ranges)?;
         let Some(file) = commit::prepare(device, self.overlay.as_ref(), &ranges, about)? else {
             return Ok(0);
         };
-        commit::apply(&file, device)?;
-        Ok(file.facts().changed_bytes)
+        match commit::apply(&file, device) {
+            // The undo file took the room, on a host that gives none ahead. Nothing is to be taken back with it.
+            Err(error @ CommitError::ImageRoom(_)) => {
+                let _ = std::fs::remove_file(&about.path);
+                Err(error)
+            }
+            applied => applied.map(|_| file.facts().changed_bytes),
+        }
     }
 
     /// The uuid of the repaired file system.

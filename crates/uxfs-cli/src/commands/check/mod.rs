@@ -10,7 +10,7 @@ mod choice;
 mod map;
 pub(super) mod report;
 
-use std::{num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
+use std::{io, num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
@@ -42,7 +42,7 @@ use crate::{
     attributes, parent pointers, link counts and counters with each other. A dirty log is recovered in memory, and the file \
     system is checked as it will be. Each finding has a number that never changes.\n\
     Exits with 0 where nothing was found, with 3 where something was, and with 1 where there is no file system, or the check or its \
-    output failed.\n\
+    output failed. A reader of the output that has gone (| head) changes no code.\n\
     Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("superblock", |argument| argument
@@ -59,7 +59,8 @@ pub struct Arguments {
     summary: bool,
     #[command(flatten)]
     choice: ChoiceArguments,
-    /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced
+    /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced; links stay,
+    /// and lead to it
     #[arg(long, value_name = "FILE.html")]
     map: Option<PathBuf>,
     /// Do not look for the paths of inodes
@@ -124,6 +125,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
             return ControlFlow::Continue(());
         }
         match report.add(&finding) {
+            Ok(()) if report.is_decided() => ControlFlow::Break(()),
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failure = Some(error.into());
@@ -157,11 +159,17 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     if let Some(failure) = failure {
         return Err(failure);
     }
+    if report.is_decided() {
+        return Ok(report.exit());
+    }
     if report.is_empty() {
         choice.require_inode(&opened.volume).about(arguments.image.image.display())?;
     }
     if let Some(file) = &arguments.map {
-        report.write_map(cells.as_ref(), &summary).about(file.display())?;
+        match report.write_map(cells.as_ref(), &summary) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.about(file.display())?,
+        }
     }
     Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.place())?)
 }

@@ -54,6 +54,8 @@ pub struct Report {
     strange: BTreeMap<AgNumber, Strange>,
     /// Findings that were not asked for.
     left_out: u64,
+    /// The reader of standard output has gone: nothing more is printed.
+    is_unread: bool,
 }
 
 /// What a group has that does not belong to it.
@@ -113,6 +115,7 @@ impl Report {
             needed_bytes: None,
             strange: BTreeMap::new(),
             left_out: 0,
+            is_unread: false,
         }
     }
 
@@ -126,7 +129,12 @@ impl Report {
         self.counts.is_empty()
     }
 
-    /// Adds a finding.
+    /// Whether further findings make no difference: none of them is shown, and the exit code is known.
+    pub fn is_decided(&self) -> bool {
+        self.is_unread && self.map.is_none() && !self.is_empty()
+    }
+
+    /// Adds a finding. A reader of standard output that has gone is no error.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
         self.needed_bytes = self.needed_bytes.or(finding.needed_bytes());
         *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
@@ -147,12 +155,28 @@ impl Report {
         if let Some(map) = &mut self.map {
             map.add(finding, &inodes);
         }
-        if self.is_summary {
+        if self.is_summary || self.is_unread {
             return Ok(());
         }
+        let shown = self.show(finding, &object, inodes);
+        self.unless_unread(shown)
+    }
+
+    /// Takes note of a reader that has gone.
+    fn unless_unread(&mut self, printed: io::Result<()>) -> io::Result<()> {
+        self.is_unread |= printed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        if self.is_unread { Ok(()) } else { printed }
+    }
+
+    fn show(
+        &mut self,
+        finding: &Finding,
+        object: &Object,
+        inodes: Vec<(InodeNumber, Vec<Vec<u8>>)>,
+    ) -> io::Result<()> {
         if self.is_json {
             let mut document = document(finding);
-            document["object"] = place(&object);
+            document["object"] = place(object);
             document["paths"] = paths_of(&inodes);
             return self.output.json(&document);
         }
@@ -180,8 +204,10 @@ impl Report {
         if self.has_colour { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() }
     }
 
-    /// Writes the map, where one is wanted.
+    /// Writes the map, where one is wanted. It may go to standard output as well.
     pub fn write_map(&mut self, cells: Option<&Cells>, summary: &CheckSummary) -> io::Result<()> {
+        let printed = self.output.flush();
+        self.unless_unread(printed)?;
         match (self.map.take(), cells) {
             (Some(map), Some(cells)) => map.write(cells, summary),
             _ => Ok(()),
@@ -213,6 +239,11 @@ impl Report {
         Ok(())
     }
 
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        if self.is_empty() { Exit::Success } else { Exit::Corruption }
+    }
+
     /// Prints the counts and gives the exit code.
     pub fn finish(
         mut self,
@@ -220,6 +251,19 @@ impl Report {
         recovery: Option<&RecoveryReport>,
         image: &ImagePlace,
     ) -> io::Result<Exit> {
+        if !self.is_unread {
+            let printed = self.show_end(summary, recovery, image).and_then(|()| self.output.flush());
+            self.unless_unread(printed)?;
+        }
+        Ok(self.exit())
+    }
+
+    fn show_end(
+        &mut self,
+        summary: &CheckSummary,
+        recovery: Option<&RecoveryReport>,
+        image: &ImagePlace,
+    ) -> io::Result<()> {
         let counts = self.counts.clone();
         let findings: u64 = counts.values().sum();
         let of = |severity| -> u64 {
@@ -267,8 +311,7 @@ impl Report {
                 writeln!(self.output, "uxfs repair -n{} shows what a repair would do", image.arguments())?;
             }
         }
-        self.output.finish()?;
-        Ok(if findings == 0 { Exit::Success } else { Exit::Corruption })
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use uxfs_repair::{
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
 };
 
+use uxfs_format::units::Uuid;
 use uxfs_volume::error::{Error, OperationError};
 
 use super::{report, undo_files};
@@ -105,7 +106,7 @@ impl Job<'_> {
             overwrite::refuse_or_file_system(path, &[Input::image(&image.image)])?;
         }
         let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
-        let undo_path = if self.is_dry_run { None } else { self.undo_path(device.as_ref())? };
+        let undo_place = if self.is_dry_run { None } else { self.undo_path(device.as_ref())? };
         let options = RepairOptions {
             cache_budget_bytes: image.cache_size,
             superblock: image.superblock_choice(),
@@ -119,9 +120,12 @@ impl Job<'_> {
         let mut result =
             Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
         if matches!(result.done, Done::Repaired { .. }) {
-            let undo_file = undo_path.clone();
-            let about = undo_path.map(|path| self.about(path, &staged)).transpose()?;
+            let (undo_file, earlier) = undo_place.unzip();
+            let about = undo_file.clone().map(|path| self.about(path, &staged)).transpose()?;
             let written = staged.write(device.as_ref(), about.as_ref());
+            if let (Some(path), Some(Some(earlier))) = (&undo_file, earlier) {
+                undo_files::tell_replaced(path, earlier);
+            }
             result.bytes_written = written
                 .map_err(|error| not_written(error, undo_file.as_deref()))
                 .about(image.image.display())?;
@@ -185,8 +189,11 @@ impl Job<'_> {
         }
     }
 
-    /// Where the undo file goes. A repair that was cut off is finished before.
-    fn undo_path(&self, device: &dyn BlockDevice) -> std::result::Result<Option<PathBuf>, Failure> {
+    /// Where the undo file goes, and which one is there that it replaces. A repair that was cut off is finished before.
+    fn undo_path(
+        &self,
+        device: &dyn BlockDevice,
+    ) -> std::result::Result<Option<(PathBuf, Option<Uuid>)>, Failure> {
         let image = &self.image.image;
         let target = undo_files::Target { device, start_bytes: self.image.offset };
         let first = match (&self.undo, default_path(image)) {
@@ -194,12 +201,12 @@ impl Job<'_> {
                 return Ok(None);
             }
             (UndoPlace::At(path), _) => {
-                undo_files::take_named(path, target).about(image.display())?;
-                return Ok(Some(path.clone()));
+                let earlier = undo_files::take_named(path, target).about(image.display())?;
+                return Ok(Some((path.clone(), earlier)));
             }
             (_, first) => first.map_err(failure).about(image.display())?,
         };
-        undo_files::next(&first, target).map(Some).about(image.display())
+        undo_files::next(&first, target).map(|path| Some((path, None))).about(image.display())
     }
 
     fn about(&self, path: PathBuf, staged: &Staged) -> std::result::Result<commit::About, Failure> {

@@ -11,6 +11,7 @@ use std::{
 
 use rustix::fs::OFlags;
 use uxfs_block::device::BlockDevice;
+use uxfs_format::units::Uuid;
 use uxfs_repair::commit::{self, CommitError, State, UndoFile, default_path};
 
 use crate::{commands::undo::failure, failure::Failure, output::notice};
@@ -83,12 +84,22 @@ pub(super) fn next(first: &Path, target: Target<'_>) -> Result<PathBuf, Failure>
     Ok(numbered(first, next))
 }
 
-/// Finishes a repair that was cut off, from a file that was named. What else the file holds is replaced.
-pub(super) fn take_named(path: &Path, target: Target<'_>) -> Result<(), Failure> {
-    if fs::symlink_metadata(path).is_ok() && finish(path, target)? != State::NotApplied {
+/// Finishes a repair that was cut off, from a file that was named. What else the file holds is replaced where something is written: gives
+/// what it is then told by.
+pub(super) fn take_named(path: &Path, target: Target<'_>) -> Result<Option<Uuid>, Failure> {
+    let is_worth_telling = fs::symlink_metadata(path).is_ok() && finish(path, target)? != State::NotApplied;
+    Ok(if is_worth_telling { id_of(path) } else { None })
+}
+
+/// Says that the undo file with this id is no longer there, where another has taken its place.
+pub(super) fn tell_replaced(path: &Path, earlier: Uuid) {
+    if id_of(path).is_some_and(|id| id != earlier) {
         notice!("{}: the undo file of an earlier repair is replaced", path.display());
     }
-    Ok(())
+}
+
+fn id_of(path: &Path) -> Option<Uuid> {
+    UndoFile::open(path).ok().map(|file| file.facts().id)
 }
 
 /// What the image holds, after a repair that was cut off has been finished.

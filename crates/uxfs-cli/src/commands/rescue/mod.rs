@@ -13,6 +13,7 @@ mod wanted;
 use std::{
     ffi::OsString,
     fs,
+    io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -37,17 +38,20 @@ use self::{manifest::Manifest, resume::Note, wanted::Wanted};
 use super::extract::{open_archive, tell_not_restored};
 use crate::{
     commands::Context,
+    destination,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
     output::message,
     overwrite::{self, Input},
-    text::{counted, parse_size},
+    text::{counted, human_size, parse_size},
 };
 
 /// Contents that are written at most, in sizes of the image, unless `--max-total` says otherwise: files of a hostile image may all have
 /// the same blocks.
 const MOST_IMAGES: u64 = 4;
+/// Bytes of a map file. It has a line of some 35 bytes for each block, so that this is millions of blocks; a device may have no end.
+const MOST_MAP_BYTES: u64 = 256 << 20;
 
 /// Arguments of `uxfs rescue`.
 #[derive(Debug, clap::Args)]
@@ -187,13 +191,16 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses to write over what is read.
+    /// Refuses to write over what is read, and to write nowhere.
     fn check_outputs(&self) -> Result<(), Failure> {
         let image = Input::image(&self.image.image);
         let inputs: Vec<_> =
             self.map.iter().map(|map| Input::new("map", map.as_path())).chain([image]).collect();
         for output in self.place.tar.iter().chain(&self.manifest) {
             overwrite::refuse_or_file_system(output, &inputs)?;
+        }
+        if let Some(archive) = &self.place.tar {
+            destination::must_take(archive, "an archive")?;
         }
         if let (Some(archive), Some(manifest)) = (&self.place.tar, &self.manifest) {
             overwrite::refuse_same_outputs(archive, manifest)?;
@@ -242,10 +249,8 @@ impl Arguments {
         let size_bytes = inner.size_bytes();
         let unread: Vec<_> = match &self.map {
             Some(path) => {
-                let text = fs::read_to_string(path).map_err(|error| Failure::failed(error.to_string()));
-                let text = text.about(path.display())?;
-                let map = RescueMap::parse(&text).map_err(|error| Failure::usage(error.to_string()));
-                map.about(path.display())?.unread(self.image.offset, size_bytes).collect()
+                let map = read_map(path).about(path.display())?;
+                map.unread(self.image.offset, size_bytes).collect()
             }
             None => Vec::new(),
         };
@@ -259,7 +264,7 @@ impl Arguments {
         let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
         manifest.wanted = Wanted::new(&self.only);
         Ok(match self.place.tar.as_deref() {
-            Some(archive) => manifest.of_archive(archive == Path::new("-")),
+            Some(archive) => manifest.of_archive(destination::is_standard_output(archive)),
             None => manifest,
         })
     }
@@ -288,6 +293,19 @@ impl Arguments {
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
         }
     }
+}
+
+/// Reads a map file of ddrescue.
+fn read_map(path: &Path) -> Result<RescueMap, Failure> {
+    let mut text = String::new();
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| file.take(MOST_MAP_BYTES + 1).read_to_string(&mut text));
+    if text.len() as u64 > MOST_MAP_BYTES {
+        let most = human_size(MOST_MAP_BYTES);
+        return Err(Failure::usage(format!("no map file of ddrescue: those have {most} at most")));
+    }
+    read.map_err(|error| Failure::failed(error.to_string()))?;
+    RescueMap::parse(&text).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Whether a directory takes names for one that differ in case only.

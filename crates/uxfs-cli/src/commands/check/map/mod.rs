@@ -9,21 +9,14 @@
 
 mod cells;
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, io, path::Path};
 
 use serde_json::{Value as Json, json};
 use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_repair::{BlockKind, CheckSummary, Finding};
 
 pub use self::cells::Cells;
-use crate::{
-    failure::{About, Failure},
-    overwrite,
-};
+use crate::{destination::Replacement, failure::Failure, overwrite};
 
 /// Findings that are told in full; of further ones the page has only the number in each cell.
 const MOST_FINDINGS: usize = 2000;
@@ -37,7 +30,7 @@ const DATA: &str = "@DATA@";
 /// The findings for the page.
 #[derive(Debug)]
 pub struct MapPage {
-    file: PathBuf,
+    file: Replacement,
     image: String,
     geometry: Geometry,
     /// Of the same form as those that are filled.
@@ -52,14 +45,11 @@ impl MapPage {
     /// A page that will be in `file`.
     ///
     /// # Errors
-    /// The file is the image, or holds another one; it cannot be made.
+    /// The file is the image, or holds another one; it cannot be made, or is no file that a page can be in.
     pub fn new(file: &Path, image: &Path, geometry: &Geometry) -> Result<Self, Failure> {
         overwrite::refuse_or_file_system(file, &[overwrite::Input::image(image)])?;
-        if !folder_of(file).is_dir() {
-            return Err(Failure::failed("no such directory")).about(folder_of(file).display());
-        }
         Ok(Self {
-            file: file.to_owned(),
+            file: Replacement::of(file)?,
             image: image.display().to_string(),
             geometry: geometry.clone(),
             cells: Cells::new(geometry),
@@ -96,7 +86,7 @@ impl MapPage {
         }));
     }
 
-    /// Writes the page: whole or not at all.
+    /// Writes the page: whole or not at all, where it is a regular file.
     ///
     /// # Errors
     /// The host.
@@ -115,21 +105,8 @@ impl MapPage {
         });
         let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
         let page = [before, &without_markup(&document.to_string()), after].concat();
-        let mut temporary = tempfile::Builder::new();
-        let temporary =
-            temporary.prefix(".uxfs-map-").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-        // Its error would name the temporary file.
-        let made = temporary.tempfile_in(folder_of(&self.file));
-        let mut file = made.map_err(|error| io::Error::from(error.kind()))?;
-        file.write_all(page.as_bytes())?;
-        file.persist(&self.file).map_err(|error| error.error)?;
-        Ok(())
+        self.file.write(page.as_bytes())
     }
-}
-
-/// The folder that a file lies in.
-fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn name(kind: BlockKind) -> &'static str {
