@@ -1,4 +1,4 @@
-//! What Linux accepts of a first superblock beyond what the verifier and [`fields`](super::fields) know: no word may be taken against
+//! What Linux accepts of a first superblock beyond what the verifier and [`fields`] know: no word may be taken against
 //! the one in use that makes the file system one that Linux does not mount.
 
 use uxfs_format::{features::RoCompatible, geometry::Geometry, superblock::Superblock};
