@@ -66,7 +66,7 @@ pub(crate) struct Replacement {
 enum Way {
     /// A regular file at this path takes the place of the one that is there, if any.
     Rename(PathBuf),
-    /// They are written to what is there.
+    /// The bytes go into the device node or pipe at this path.
     Into(PathBuf),
     /// It is standard output.
     StandardOutput,

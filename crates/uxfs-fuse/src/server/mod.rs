@@ -89,7 +89,7 @@ impl Server {
         self.negotiated.get().copied()
     }
 
-    /// Forgets what the kernel knew, frees what is left without names, and makes the image whole.
+    /// Forgets all nodes and open files, frees unlinked inodes, and closes the file system.
     ///
     /// # Errors
     /// The device; damage.

@@ -14,9 +14,8 @@ use parking_lot::Mutex;
 use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_format::units::InodeNumber;
 
-/// Node id of the root directory.
-#[doc(alias = "FUSE_ROOT_ID")]
-pub const ROOT: u64 = 1;
+use crate::protocol::ROOT_NODE_ID;
+
 /// Parts of the table, each with a lock of its own.
 const SHARDS: usize = 64;
 /// Consecutive inode numbers of one part.
@@ -48,13 +47,13 @@ impl Nodes {
     /// The inode of a node.
     #[must_use]
     pub fn inode_of(&self, node: u64) -> InodeNumber {
-        if node == ROOT { self.root } else { InodeNumber::new(node) }
+        if node == ROOT_NODE_ID { self.root } else { InodeNumber::new(node) }
     }
 
     /// The node of an inode.
     #[must_use]
     pub fn node_of(&self, inode: InodeNumber) -> u64 {
-        if inode == self.root { ROOT } else { inode.get() }
+        if inode == self.root { ROOT_NODE_ID } else { inode.get() }
     }
 
     /// Counts a reply that names this inode.
@@ -87,7 +86,7 @@ impl Nodes {
 
     /// The kernel forgets so many replies. Gives whether an inode without names may go now.
     pub fn forget(&self, node: u64, lookups: u64) -> bool {
-        if node == ROOT {
+        if node == ROOT_NODE_ID {
             return false;
         }
         let inode = InodeNumber::new(node);

@@ -7,17 +7,15 @@ use std::{
 };
 
 use rustix::io::Errno;
+use zerocopy::FromBytes;
 
 use super::{Answer, ReplyBuffer, Service};
+use crate::protocol::{reply::header::ReplyHeader, wire::header::InHeader};
 
 /// Bytes of a request in front of its data: headers, names.
 const REQUEST_ROOM_BYTES: usize = 4096;
 /// The longest value of an extended attribute travels in one request, whatever writes are limited to.
 const LEAST_DATA_BYTES: usize = 64 << 10;
-/// Header of a reply.
-const REPLY_HEADER_BYTES: usize = 16;
-/// Of a request: where its number lies.
-const UNIQUE_BYTES: usize = 8;
 
 /// One thread's end of `/dev/fuse`.
 #[derive(Debug)]
@@ -71,13 +69,17 @@ impl DeviceChannel {
         };
         let request = self.request.get(..length).unwrap_or_default();
         let mut reply = ReplyBuffer::new(&mut self.reply);
-        let (error, payload) = match service.answer(request, &mut reply) {
+        let unique = InHeader::read_from_prefix(request).map_or(0, |(header, _)| header.unique);
+        let (header, payload) = match service.answer(request, &mut reply) {
             Answer::Nothing => return Ok(true),
-            Answer::Reply => (0, reply.filled()),
-            Answer::Error(error) => (-error.raw_os_error(), &[][..]),
+            Answer::Reply => match ReplyHeader::success(unique, reply.filled().len()) {
+                Ok(header) => (header, reply.filled()),
+                Err(_) => (ReplyHeader::error(unique, Errno::IO), &[][..]),
+            },
+            Answer::Error(error) => (ReplyHeader::error(unique, error), &[][..]),
         };
-        let header = reply_header(request, error, payload.len());
-        match rustix::io::writev(self.device.as_fd(), &[IoSlice::new(&header), IoSlice::new(payload)]) {
+        let slices = [IoSlice::new(header.as_bytes()), IoSlice::new(payload)];
+        match rustix::io::writev(self.device.as_fd(), &slices) {
             // The kernel gave the request up.
             Err(Errno::NOENT) => {
                 service.not_taken(payload, request);
@@ -88,13 +90,4 @@ impl DeviceChannel {
             Err(error) => Err(error),
         }
     }
-}
-
-fn reply_header(request: &[u8], error: i32, payload_bytes: usize) -> [u8; REPLY_HEADER_BYTES] {
-    let length = u32::try_from(REPLY_HEADER_BYTES.saturating_add(payload_bytes)).unwrap_or(u32::MAX);
-    let unique = request.get(UNIQUE_BYTES..).and_then(<[u8]>::first_chunk::<8>).copied().unwrap_or_default();
-    let mut header = [0; REPLY_HEADER_BYTES];
-    let parts = length.to_ne_bytes().into_iter().chain(error.to_ne_bytes()).chain(unique);
-    header.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
-    header
 }

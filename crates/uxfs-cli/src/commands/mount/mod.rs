@@ -147,7 +147,7 @@ impl Arguments {
             lock: if only_reads { Lock::Shared } else { Lock::Exclusive },
         };
         let device = open(&self.image, &open_options).map_err(Error::from)?;
-        // Recovery, and what is left of unlinked files, must not reach an image that is only read.
+        // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
         let device: Arc<dyn BlockDevice> = match only_reads {
             true => Arc::new(OverlayDevice::new(device)),
             false => device,

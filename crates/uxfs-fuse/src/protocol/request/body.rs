@@ -12,7 +12,7 @@ const EXTENSION_UNIT_BYTES: usize = 8;
 pub(super) struct Body<'a> {
     /// A buffer of its own for the first structure, until that is read.
     structure: Option<&'a [u8]>,
-    /// What is left in front of the extensions.
+    /// Bytes that have not been read yet, without the extensions.
     rest: &'a [u8],
     /// The extensions.
     extensions: &'a [u8],
