@@ -9,7 +9,7 @@
 
 use thiserror::Error;
 use uxfs_format::inode::{FileType, file_type::MODE_TYPE_MASK};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     reply::attributes::EntryReply,
@@ -60,6 +60,21 @@ pub enum RecordRefused {
         /// The offset.
         next_offset: u64,
     },
+}
+
+/// The nodes that a reply to READDIRPLUS names, each as often as it does.
+pub fn nodes_of(mut reply: &[u8]) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        loop {
+            let (record, _) = DirectoryPlusRecord::read_from_prefix(reply).ok()?;
+            let name_bytes = usize::try_from(record.record.name_bytes).ok()?;
+            let bytes = size_of::<DirectoryPlusRecord>().checked_add(name_bytes)?;
+            reply = reply.get(bytes.checked_next_multiple_of(ALIGNMENT_BYTES)?..)?;
+            if record.entry.node_id != 0 {
+                return Some(record.entry.node_id);
+            }
+        }
+    })
 }
 
 /// A reply to READDIR or READDIRPLUS.

@@ -148,6 +148,10 @@ proptest! {
             }
         }
         prop_assert_eq!(buffer.used_bytes() % 8, 0);
+        if is_plus {
+            let nodes: Vec<u64> = expected.iter().map(|record| record.0).filter(|node| *node != 0).collect();
+            prop_assert_eq!(nodes_of(buffer.filled()).collect::<Vec<_>>(), nodes);
+        }
         prop_assert_eq!(read_back(buffer.filled(), is_plus), expected);
         let used_bytes = buffer.used_bytes();
         prop_assert!(bytes[used_bytes..].iter().all(|byte| *byte == 0xff));

@@ -44,7 +44,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use self::{nodes::Nodes, open_files::OpenFiles, settings::Settings};
 use crate::{
     protocol::{
+        directory::nodes_of,
         initialization::{InitAnswer, InitRequest, Negotiated},
+        opcode::Opcode,
         request::{Operation, Request},
         wire::{header::InHeader, names::EntryOut},
     },
@@ -228,8 +230,10 @@ impl Service for Server {
 
     fn not_taken(&self, reply: &[u8], request: &[u8]) {
         let Ok((header, _)) = InHeader::read_from_prefix(request) else { return };
-        let opcode = crate::protocol::opcode::Opcode::from_number(header.opcode);
-        if names_an_entry(opcode)
+        let opcode = Opcode::from_number(header.opcode);
+        if opcode == Opcode::ReadDirectoryPlus {
+            nodes_of(reply).for_each(|node| self.forget(node, 1));
+        } else if names_an_entry(opcode)
             && let Ok((entry, _)) = EntryOut::read_from_prefix(reply)
             && entry.node_id != 0
         {
@@ -239,8 +243,8 @@ impl Service for Server {
 }
 
 /// Whether the reply begins with an entry, which the kernel counts.
-fn names_an_entry(opcode: crate::protocol::opcode::Opcode) -> bool {
-    use crate::protocol::opcode::Opcode as O;
+fn names_an_entry(opcode: Opcode) -> bool {
+    use Opcode as O;
     matches!(
         opcode,
         O::Lookup | O::Create | O::MakeNode | O::MakeDirectory | O::SymbolicLink | O::Link | O::TemporaryFile
