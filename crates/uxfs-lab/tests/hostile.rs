@@ -10,12 +10,12 @@ use uxfs_lab::{
     field_fuzz::small,
     hostile::{
         Liar,
-        budget::{CountedDevice, begin_peak, peak_bytes},
+        budget::{CountedDevice, begin_peak},
         lies::LIES,
     },
     repair_fuzz::promises::{Outcome, Promises},
 };
-use uxfs_testkit::{golden::GoldenImage, seeds::Seed};
+use uxfs_testkit::{golden::GoldenImage, limits::peak_bytes, seeds::Seed};
 
 /// What may be read of an image of 256 MiB: check, repair with its passes, and the judgement of the result.
 const MOST_READ_BYTES: u64 = 4 << 30;

@@ -1,7 +1,7 @@
 //! Running a command with limits of time and memory, and measuring both: hostile input may cost only an error.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read, Seek},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
@@ -44,8 +44,10 @@ pub struct Outcome {
     pub timed_out: bool,
     /// Wall time.
     pub elapsed: Duration,
-    /// Highest resident memory. Never below that of the process that started it, as the kernel counts.
+    /// Highest resident memory. Never below [`Outcome::starter_peak_bytes`], as the kernel counts.
     pub peak_memory_bytes: u64,
+    /// Highest resident memory of the process that started the command: no less than this can be measured.
+    pub starter_peak_bytes: u64,
     /// Standard output, the first 16 MiB.
     pub stdout: Vec<u8>,
     /// Standard error, the first 16 MiB.
@@ -64,7 +66,8 @@ impl Outcome {
         } else if self.code == Some(101) || words.contains("panicked at") {
             Some(format!("panics: {}", words.trim()))
         } else if self.peak_memory_bytes > memory_bytes {
-            Some(format!("takes {} MiB of memory", self.peak_memory_bytes >> 20))
+            let starter = self.starter_peak_bytes >> 20;
+            Some(format!("takes {} MiB of memory (its starter {starter} MiB)", self.peak_memory_bytes >> 20))
         } else {
             None
         }
@@ -98,6 +101,7 @@ pub fn run_limited(command: &mut Command, limits: &Limits) -> Result<Outcome> {
         timed_out,
         elapsed: started.elapsed(),
         peak_memory_bytes: used.rusage.maxrss,
+        starter_peak_bytes: peak_bytes()?,
         stdout: read_back(&mut stdout)?,
         stderr: read_back(&mut stderr)?,
     })
@@ -112,6 +116,17 @@ fn ended_within(handle: &OwnedFd, time: Duration) -> Result<bool> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The highest resident memory of this process.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn peak_bytes() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")).context("no VmHWM")?;
+    Ok(kibibytes.trim().parse::<u64>()? << 10)
 }
 
 fn read_back(file: &mut File) -> Result<Vec<u8>> {

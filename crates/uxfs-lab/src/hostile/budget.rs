@@ -86,14 +86,3 @@ impl BlockDevice for CountedDevice {
 pub fn begin_peak() -> Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("cannot reset the highest resident memory")
 }
-
-/// The highest resident memory of this process since [`begin_peak`].
-///
-/// # Errors
-/// The kernel does not tell.
-pub fn peak_bytes() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")).context("no VmHWM")?;
-    Ok(kibibytes.trim().parse::<u64>()? << 10)
-}
