@@ -30,6 +30,10 @@ const ATTRIBUTE_ALIGNMENT_BYTES: u64 = 4;
 const PLACE_IN_FILE: &str =
     "where blocks lie in a file is stored twice, and nothing else tells which of two is right";
 
+/// The list has it, and the parent pointer. Neither has a hash, unless the inode's attributes lie in blocks.
+const NAME_IN_LIST: &str =
+    "names in a directory's list are stored twice, and nothing else tells which of two is right";
+
 /// Why the value of a field is lost with it; `None` where something else tells it. `field` is without indices, and of an inode begins
 /// with its file type.
 pub fn missing(structure: Structure, field: &str, geometry: &Geometry) -> Option<&'static str> {
@@ -64,6 +68,7 @@ fn of_inode(name: &str, whole: &str, geometry: &Geometry) -> Option<&'static str
         "core.extsize" | "v3.cowextsize" => Some("hints are stored once"),
         "u3.dev" => Some("device numbers are stored once"),
         "u3.symlink" => Some("targets are stored once"),
+        "u3.sfdir3.list[].name" if geometry.features.has_parent_pointers() => Some(NAME_IN_LIST),
         _ if is_entry && !geometry.features.has_parent_pointers() => Some("names are stored once"),
         // The two lengths add up to what the list has, and nothing between them says where the name ends.
         "a.sfattr.list[].namelen" | "a.sfattr.list[].valuelen" => Some("where a name ends is stored once"),

@@ -237,9 +237,11 @@ impl<'f> Decider<'f> {
                 let Some(index) = pointers.iter().position(is_other_half) else { continue };
                 let (other_directory, other_name, _) = pointers.swap_remove(index);
                 let (entry, pointer) = ((*directory, name.clone()), (*other_directory, other_name.clone()));
-                // An index that does not lead to the entry speaks against it.
+                // An index that does not lead to the entry speaks against it, and so does a hash that only the pointer has.
+                let has_hash = |strength| self.has_hash(*directory, inode, strength);
                 let is_doubtful = self.facts.damaged_directories.contains(directory)
-                    || is_text(other_name) && !is_text(name);
+                    || is_text(other_name) && !is_text(name)
+                    || has_hash(Strength::Pointer) && !has_hash(Strength::Entry);
                 match is_doubtful {
                     true => self.reject_for(&entry, &pointer, inode),
                     false => self.reject_for(&pointer, &entry, inode),
@@ -319,6 +321,15 @@ impl<'f> Decider<'f> {
         (strength == Strength::Both, dot_dot == Some(directory), strength)
     }
 
+    /// Whether a hash beside the name says the same.
+    fn has_hash(&self, directory: InodeNumber, inode: InodeNumber, strength: Strength) -> bool {
+        let fact = |number| self.facts.inodes.get(&number);
+        match is_pointer(strength) {
+            true => fact(inode).is_some_and(|fact| fact.has_hashed_pointers),
+            false => fact(directory).is_some_and(|fact| fact.has_hashed_entries),
+        }
+    }
+
     /// One name for each directory.
     fn choose_names_of_directories(&mut self) {
         let mut names: BTreeMap<InodeNumber, Vec<(InodeNumber, Name)>> = BTreeMap::new();
@@ -331,7 +342,8 @@ impl<'f> Decider<'f> {
             names.sort_by_key(|(directory, name)| {
                 let (is_both, is_dot_dot, strength) = self.weight(*directory, name, inode);
                 let last = std::cmp::Reverse((*directory, name.clone()));
-                (is_both, is_dot_dot, is_text(name), strength, last)
+                let has_hash = self.has_hash(*directory, inode, strength);
+                (is_both, is_dot_dot, is_text(name), has_hash, strength, last)
             });
             // The strongest comes last.
             let Some(kept) = names.pop() else { continue };

@@ -31,6 +31,8 @@ impl Case {
             link_count: 1,
             dot_dot: dot_dot.map(number),
             has_unread_entries: false,
+            has_hashed_entries: false,
+            has_hashed_pointers: false,
             is_internal: false,
         };
         self.facts.inodes.insert(number(inode), fact);
@@ -167,6 +169,16 @@ fn two_halves_of_a_name_are_one() {
     case.pointer(ROOT, "name", 200);
     case.facts.damaged_directories.insert(number(ROOT));
     assert_eq!(case.links(), [link(ROOT, "name", 200)]);
+    // A name in a directory without hashes, and a pointer that has one.
+    let mut case = Case::new();
+    case.file(200);
+    case.facts.inodes.get_mut(&number(200)).unwrap().has_hashed_pointers = true;
+    case.entry(ROOT, "nbme", 200, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    assert_eq!(case.links(), [link(ROOT, "name", 200)]);
+    // Both have hashes, or neither.
+    case.facts.inodes.get_mut(&number(ROOT)).unwrap().has_hashed_entries = true;
+    assert_eq!(case.links(), [link(ROOT, "nbme", 200)]);
     // Two links, two names.
     let mut case = Case::new();
     case.file(200);

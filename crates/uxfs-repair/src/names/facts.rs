@@ -21,6 +21,10 @@ pub(crate) struct InodeFact {
     pub dot_dot: Option<InodeNumber>,
     /// Of a directory: entries of it could not be read.
     pub has_unread_entries: bool,
+    /// Of a directory: an index has the hashes of its names. A list in the inode has none.
+    pub has_hashed_entries: bool,
+    /// Parent pointers have hashes of their names and directories. In the inode they have none.
+    pub has_hashed_pointers: bool,
     /// The superblock names it, or it belongs to the metadata directory: it needs no name.
     pub is_internal: bool,
 }

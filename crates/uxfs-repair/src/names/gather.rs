@@ -6,7 +6,7 @@ use std::{
 };
 
 use uxfs_format::{
-    inode::{FileType, Fork, InodeFlags2},
+    inode::{FileType, Fork, ForkFormat, InodeFlags2},
     units::InodeNumber,
 };
 use uxfs_volume::{
@@ -102,6 +102,8 @@ impl Part {
             link_count: inode.link_count(),
             dot_dot: None,
             has_unread_entries: false,
+            has_hashed_entries: is_hashed(inode, Fork::Data),
+            has_hashed_pointers: is_hashed(inode, Fork::Attribute),
             is_internal: is_internal || inode.flags2().contains(InodeFlags2::METADATA),
         };
         if file_type == FileType::Directory {
@@ -205,6 +207,11 @@ impl Gathered {
             }
         }
     }
+}
+
+/// Directories and attributes outside the inode have hashes of their names.
+fn is_hashed(inode: &Inode, fork: Fork) -> bool {
+    inode.fork_format(fork).is_some_and(|format| format != ForkFormat::Local)
 }
 
 /// The attributes that can be read, but for parent pointers. Gives whether there were others.

@@ -274,13 +274,13 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::HalvesOfName,
         "an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common",
-        "one name: that of the entry, unless the index of its directory does not lead to it, or the pointer alone has a name in UTF-8",
+        "one name: that of the entry, unless the index of its directory does not lead to it, or the pointer alone has a name in UTF-8 or a hash",
         "one field of one side is wrong, and the link count says so",
     ),
     row(
         Rule::NamesOfDirectory,
         "a directory with several names",
-        "entry and parent pointer together; then the name in the directory of its ..; then a name in UTF-8; then the parent pointer; the others go",
+        "entry and parent pointer together; then the name in the directory of its ..; then a name in UTF-8; then a hash beside the name; then the parent pointer; the others go",
         "a directory has one name, and .. is a third witness",
     ),
     row(
