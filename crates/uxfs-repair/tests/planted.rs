@@ -112,6 +112,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "place-of-the-next-value",
             "length-of-a-value",
             "length-of-a-remote-value",
+            "blocks-of-a-value",
             "attribute-half-set",
         ],
     ),

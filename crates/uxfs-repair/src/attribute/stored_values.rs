@@ -5,6 +5,7 @@
 
 use std::{
     cell::{Cell, OnceCell},
+    cmp::Ordering,
     collections::BTreeMap,
 };
 
@@ -148,24 +149,45 @@ impl<'s> StoredValues<'s> {
     pub fn is_no_start(&self, block: FileBlock) -> bool {
         let Some(sector) = self.sector_of(block) else { return true };
         let Some(bytes) = self.read(sector) else { return false };
-        let is_index = |structure| self.is_own(structure, &bytes, sector);
         match self.part_of(&bytes, sector) {
             Some(part) => part.offset_bytes != 0,
-            None => is_index(Structure::AttributeLeaf) || is_index(Structure::AttributeNode),
+            None => self.is_index(&bytes, sector),
         }
     }
 
-    /// Whether anything but zeros lies between two ends of a value, which are in its last block; `None` where they are not.
+    /// Whether anything but zeros lies between two ends of a value: the one that an entry says, and the one that sound blocks tell. `None`
+    /// where the block behind these may be one of the value that is damaged.
     pub fn has_data_between(&self, first_block: FileBlock, ends_bytes: [u32; 2]) -> Option<bool> {
         let geometry = self.stage.geometry();
-        let [blocks, others] = ends_bytes.map(|end| block_count(geometry, end));
-        let last = blocks.checked_sub(1).filter(|_| blocks == others)?;
-        let bytes =
-            self.read(self.sector_of(FileBlock::new(first_block.get().checked_add(last.into())?))?)?;
+        let block = |index: u32| Some(FileBlock::new(first_block.get().checked_add(index.into())?));
+        let [own_blocks, told_blocks] = ends_bytes.map(|end| block_count(geometry, end));
+        match told_blocks.cmp(&own_blocks) {
+            Ordering::Greater => return Some(true),
+            Ordering::Less => return self.is_other(block(told_blocks)?).then_some(false),
+            Ordering::Equal => {}
+        }
+        let last = told_blocks.checked_sub(1)?;
+        let bytes = self.read(self.sector_of(block(last)?)?)?;
         let before = last.checked_mul(part_size_bytes(geometry))?;
         let [start, end] =
             ends_bytes.map(|end| end.saturating_sub(before).saturating_add(HEADER_BYTES) as usize);
         Some(bytes.get(start.min(end)..start.max(end))?.iter().any(|byte| *byte != 0))
+    }
+
+    /// Whether this block is none of the fork, the first one of a value, or a sound block of another kind.
+    fn is_other(&self, block: FileBlock) -> bool {
+        let Some(sector) = self.sector_of(block) else { return true };
+        let Some(bytes) = self.read(sector) else { return false };
+        match self.part_of(&bytes, sector) {
+            Some(part) => part.offset_bytes == 0,
+            None => self.is_index(&bytes, sector),
+        }
+    }
+
+    fn is_index(&self, bytes: &[u8], sector: Sector) -> bool {
+        [Structure::AttributeLeaf, Structure::AttributeNode]
+            .into_iter()
+            .any(|structure| self.is_own(structure, bytes, sector))
     }
 
     /// Parent pointers that the inode should have, less the sound ones in its leaves. `of_leaf`: those in a leaf that is looked at.

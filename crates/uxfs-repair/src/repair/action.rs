@@ -337,6 +337,8 @@ pub enum Action {
         found: u64,
         /// Now.
         expected: u64,
+        /// The target lies in the inode: nothing but the zeros behind it tells where it ends.
+        is_guessed: bool,
     },
     /// The size of a special file is cleared.
     SizeOfSpecialFile {

@@ -205,8 +205,11 @@ fn unfit_in_first(superblock: &Superblock) -> Option<&'static str> {
     (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary")
 }
 
-/// Features of the log are not compared: Linux sets and clears them in the first superblock only, as the log needs them.
+/// Linux sets and clears features of the log in the first superblock only, as the log needs them: a copy may lack them, not have more.
 fn unfit_in_copy(superblock: &Superblock, primary: &Superblock) -> Option<&'static str> {
+    if superblock.log_incompatible.get() & !primary.log_incompatible.get() != 0 {
+        return Some("log features");
+    }
     if !are_inodes_sound(superblock, primary) {
         return Some("root directory, realtime bitmap and summary");
     }

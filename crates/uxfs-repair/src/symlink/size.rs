@@ -1,7 +1,8 @@
-//! The size of a symbolic link whose target lies in blocks of its own, where the blocks say another one.
+//! The size of a symbolic link whose target has another length.
 //!
-//! Each extent says which part of the target it holds. The size is wrong where all parts are sound, their text has no zero bytes, and a
-//! zero byte follows it; else a part may be.
+//! Of a target in blocks of its own each extent says which part it holds. The size is wrong where all parts are sound, their text has no
+//! zero bytes, and a zero byte follows it; else a part may be. Of a target in the inode the size is taken for wrong where nothing but
+//! zeros follows the text: that is a guess, since the end of the text may have been overwritten.
 
 use std::collections::BTreeSet;
 
@@ -36,14 +37,25 @@ pub(crate) fn mend(
     let before = actions.len();
     for number in inodes {
         let Some(inode) = staged_inode(stage, *number)? else { continue };
-        let Some(expected) = told_size(volume, stage, &inode) else { continue };
+        let in_inode = size_in_inode(&inode);
+        let Some(expected) = in_inode.or_else(|| told_size(volume, stage, &inode)) else { continue };
         let found = inode.size_bytes();
         if found != expected {
             change_core(stage, *number, |core, _| core.size_bytes.set(expected))?;
-            actions.push(Action::SymlinkSize { inode: *number, found, expected });
+            let is_guessed = in_inode.is_some();
+            actions.push(Action::SymlinkSize { inode: *number, found, expected, is_guessed });
         }
     }
     Ok(actions.len() > before)
+}
+
+/// The length of a target in the inode that ends with zeros, without these.
+fn size_in_inode(inode: &Inode) -> Option<u64> {
+    let target =
+        inode.local_fork(Fork::Data).filter(|_| inode.file_type() == Some(FileType::SymbolicLink))?;
+    let length = target.iter().position(|byte| *byte == 0).filter(|length| *length > 0)?;
+    let (_, rest) = target.split_at_checked(length)?;
+    rest.iter().all(|byte| *byte == 0).then_some(length as u64)
 }
 
 /// The length of the target, as its blocks tell.

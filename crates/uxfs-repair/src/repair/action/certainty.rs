@@ -183,6 +183,9 @@ impl Action {
             }
             Self::InodeFlags { .. } => "the flags are right, and the type of the file is wrong".into(),
             Self::InodeTimes { .. } => "the times had other nanoseconds".into(),
+            Self::SymlinkSize { is_guessed: true, .. } => {
+                "the target was longer, and its end was overwritten with zeros".into()
+            }
             Self::SizeOfSpecialFile { .. } => "the size is right, and the type of the file is wrong".into(),
             Self::LinkCount { inode, found, expected } if found > expected => format!(
                 "the count is right, and inode {inode} had {} more names that are lost",

@@ -428,7 +428,7 @@ impl Action {
             }
             Self::InodeBlocks { inode, found, expected }
             | Self::DirectorySize { inode, found, expected }
-            | Self::SymlinkSize { inode, found, expected } => {
+            | Self::SymlinkSize { inode, found, expected, .. } => {
                 put("inode", (*inode).into());
                 put("found", (*found).into());
                 put("expected", (*expected).into());

@@ -88,7 +88,7 @@ fn of_inodes() -> Vec<Action> {
         Action::InodeLsn { inode },
         Action::InodeShares { inode },
         Action::DirectorySize { inode, found: 1, expected: 2 },
-        Action::SymlinkSize { inode, found: 1, expected: 2 },
+        Action::SymlinkSize { inode, found: 1, expected: 2, is_guessed: false },
         Action::SizeOfSpecialFile { inode, found: 1 },
         Action::InodeBlocks { inode, found: 1, expected: 2 },
         Action::LinkCount { inode, found: 2, expected: 1 },

@@ -191,7 +191,7 @@ impl Action {
             Self::DirectorySize { inode, found, expected } => {
                 write!(f, "set the size of directory {inode} to {expected} bytes; it was {found}")
             }
-            Self::SymlinkSize { inode, found, expected } => {
+            Self::SymlinkSize { inode, found, expected, .. } => {
                 write!(f, "set the size of symbolic link {inode} to {expected} bytes; it was {found}")
             }
             Self::SizeOfSpecialFile { inode, found } => {
