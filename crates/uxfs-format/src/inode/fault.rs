@@ -32,6 +32,8 @@ pub enum InodeFault {
     LargeCountsWithoutFeature,
     #[error("unused counter beside large extent counts is {value}, not 0")]
     LargeCountsPadding { value: u16 },
+    #[error("the flag for large extent counts contradicts the extents")]
+    LargeCountsFlag,
     #[error("large extent count is {value:#x} in an inode without large counts")]
     SmallCountsPadding { value: u64 },
     #[error("{extents} extents and {attribute_extents} attribute extents cannot lie in {blocks} blocks")]

@@ -163,7 +163,12 @@ impl<'s> StoredValues<'s> {
         let [own_blocks, told_blocks] = ends_bytes.map(|end| block_count(geometry, end));
         match told_blocks.cmp(&own_blocks) {
             Ordering::Greater => return Some(true),
-            Ordering::Less => return self.is_other(block(told_blocks)?).then_some(false),
+            Ordering::Less => {
+                let left_bytes =
+                    ends_bytes[0].checked_sub(told_blocks.checked_mul(part_size_bytes(geometry))?)?;
+                let is_other = self.is_other(block(told_blocks)?, left_bytes.min(part_size_bytes(geometry)));
+                return is_other.then_some(false);
+            }
             Ordering::Equal => {}
         }
         let last = told_blocks.checked_sub(1)?;
@@ -174,12 +179,13 @@ impl<'s> StoredValues<'s> {
         Some(bytes.get(start.min(end)..start.max(end))?.iter().any(|byte| *byte != 0))
     }
 
-    /// Whether this block is none of the fork, the first one of a value, or a sound block of another kind.
-    fn is_other(&self, block: FileBlock) -> bool {
+    /// Whether this block is none of the fork, the first one of a value, or a sound block of another kind. One that has so many bytes may
+    /// be a later one, whose place in the value is wrong.
+    fn is_other(&self, block: FileBlock, part_bytes: u32) -> bool {
         let Some(sector) = self.sector_of(block) else { return true };
         let Some(bytes) = self.read(sector) else { return false };
         match self.part_of(&bytes, sector) {
-            Some(part) => part.offset_bytes == 0,
+            Some(part) => part.offset_bytes == 0 && part.length_bytes != part_bytes,
             None => self.is_index(&bytes, sector),
         }
     }

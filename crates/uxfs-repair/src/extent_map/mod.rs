@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod contradicted;
+pub(crate) mod count_width;
 pub(crate) mod lengths;
 pub(crate) mod marks;
 pub(crate) mod mend;

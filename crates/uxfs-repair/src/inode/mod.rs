@@ -9,5 +9,5 @@ pub(crate) mod mend;
 mod neutral;
 pub(crate) mod rebuild;
 mod remains;
-mod told;
+pub(crate) mod told;
 pub(crate) mod witnesses;

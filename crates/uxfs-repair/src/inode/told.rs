@@ -3,9 +3,13 @@
 use crate::extent_map::rebuild::set_extent_count;
 use uxfs_format::{
     attribute::shortform::Shortform as AttributeShortform,
-    btree::extent_map::ExtentRecord,
+    btree::{
+        extent_map::{ExtentMapRoot, ExtentRecord},
+        levels::ForkRoom,
+    },
     directory::shortform::Shortform,
     fault::HeaderFault,
+    features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2},
@@ -51,14 +55,22 @@ pub(super) fn candidates(
             all
         }
         F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } => fork_offsets(bytes, geometry),
+        F::BtreeNotNeeded { fork, inline_extents_max, .. } => {
+            let counts = other_width(bytes, geometry).into_iter();
+            let counts = counts.chain(with_btree(bytes, *fork, *inline_extents_max, geometry));
+            counts.chain(formats(bytes)).collect()
+        }
         F::MoreExtentsThanBlocks { .. } => {
             let counted = blocks_of_counted(bytes, geometry).into_iter();
             let counted = counted.map(|blocks| with(&|core| core.blocks.set(blocks)));
             counted.chain(counts(bytes, geometry)).collect()
         }
-        F::BlocksWithoutExtents { .. } | F::TooManyExtents { .. } => counts(bytes, geometry),
+        F::BlocksWithoutExtents { .. } | F::TooManyExtents { .. } => {
+            with_other_width(bytes, geometry).into_iter().chain(counts(bytes, geometry)).collect()
+        }
         F::TooManyInlineExtents { .. } | F::DirectoryExtents { .. } => {
             let mut all = counts(bytes, geometry);
+            all.extend(with_other_width(bytes, geometry));
             all.extend(fork_offsets(bytes, geometry));
             all
         }
@@ -76,13 +88,44 @@ pub(super) fn candidates(
         | F::Format { .. }
         | F::LocalRegularFile
         | F::LocalWithExtents { .. }
-        | F::BtreeNotNeeded { .. }
         | F::MetadataBtreeForkOffset { .. }
         | F::MetadataBtreeWithoutFeature { .. }
         | F::MetadataBtreeFlag { .. }
         | F::DeviceForkOffset { .. } => formats(bytes),
         _ => Vec::new(),
     }
+}
+
+/// The inode with extent counts of the other width, where both forks have as many extents and blocks then as it counts.
+pub(crate) fn with_other_width(bytes: &[u8], geometry: &Geometry) -> Option<Vec<u8>> {
+    let blocks = InodeCore::prefix_of(bytes)?.blocks.get();
+    let is_right = |bytes: &[u8]| blocks_of_counted(bytes, geometry) == Some(blocks);
+    other_width(bytes, geometry).filter(|changed| !is_right(bytes) && is_right(changed))
+}
+
+fn other_width(bytes: &[u8], geometry: &Geometry) -> Option<Vec<u8>> {
+    if !geometry.features.incompatible.contains(Incompatible::LARGE_EXTENT_COUNTS) {
+        return None;
+    }
+    let mut changed = bytes.to_vec();
+    let core = InodeCore::prefix_of_mut(&mut changed)?;
+    core.flags2.set((core.flags2() ^ InodeFlags2::LARGE_EXTENT_COUNTS).bits());
+    Some(changed)
+}
+
+/// The inode with more extents than fit into a fork that has a sound root of a btree. How many there are the btree tells, once it is read.
+fn with_btree(bytes: &[u8], fork: Fork, inline_extents_max: u64, geometry: &Geometry) -> Option<Vec<u8>> {
+    let core = InodeCore::prefix_of(bytes)?;
+    let end = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
+    let (own, room) = match fork {
+        Fork::Data if end == 0 => (forks(bytes), ForkRoom::Data),
+        Fork::Data => (forks(bytes).get(..end)?, ForkRoom::Data),
+        Fork::Attribute => (forks(bytes).get(end..)?, ForkRoom::Attribute),
+    };
+    ExtentMapRoot::parse(own).ok()?.verify(geometry, room).ok()?;
+    let mut changed = bytes.to_vec();
+    set_extent_count(InodeCore::prefix_of_mut(&mut changed)?, fork, inline_extents_max.checked_add(1)?);
+    Some(changed)
 }
 
 fn forks(bytes: &[u8]) -> &[u8] {

@@ -3,10 +3,10 @@
 use uxfs_format::{
     btree::{
         BtreeKind,
-        inode_index::{InodeChunk, InodeIndexRecord},
+        inode_index::{InodeChunk, InodeIndexFault, InodeIndexRecord},
         reverse_map::Owner,
     },
-    fault::Structure,
+    fault::{Corruption, Location, Structure},
     units::{AgBlock, AgNumber},
 };
 use uxfs_volume::btree::Tree;
@@ -137,10 +137,22 @@ impl Chunks<'_, '_> {
         self.state.inodes += u64::from(chunk.count);
         self.state.free_inodes += u64::from(chunk.free_count);
         self.add_blocks(chunk);
+        if chunk.free | chunk.existing() != u64::MAX {
+            self.holes_in_use(chunk);
+        }
         if chunk.free_count > 0 {
             self.free.add(of_chunk(&context.keys, chunk));
             free::check(context, self.group, chunk);
         }
+    }
+
+    /// Linux does not look at the bits of inodes that do not exist; they are set.
+    fn holes_in_use(&self, chunk: &InodeChunk) {
+        let InodeChunk { start, free, hole_mask, .. } = *chunk;
+        let location = Location { group: Some(self.group), ..Location::default() };
+        let fault = InodeIndexFault::HolesInUse { start, free, hole_mask };
+        let corruption = Corruption::new(Structure::InodeIndex, location, fault);
+        self.context.sink.add(Finding::Damaged { corruption: Box::new(corruption) });
     }
 
     /// The blocks of a chunk that hold existing inodes.

@@ -108,7 +108,11 @@ fn records<K: BtreeKind<Record = InodeIndexRecord>>(
     let _ = tree.visit_blocks(&mut |event| {
         match event {
             BlockEvent::Block { view, .. } => {
-                chunks.extend(view.records().iter().map(|record| record.get(geometry)));
+                chunks.extend(view.records().iter().map(|record| {
+                    let chunk = record.get(geometry);
+                    // Inodes that do not exist are marked as free.
+                    InodeChunk { free: chunk.free | !chunk.existing(), ..chunk }
+                }));
             }
             BlockEvent::Damage(_) => is_complete = false,
         }

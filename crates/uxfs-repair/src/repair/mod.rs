@@ -408,6 +408,9 @@ impl<'r> Repair<'r> {
             return Ok(false);
         }
         let before = self.actions.len();
+        if extent_map::count_width::mend(stage, &work.extent_maps, &mut self.actions)? {
+            return Ok(true);
+        }
         // A reverse map that is older than the log does not say all.
         let unread = if work.older_groups.is_empty() { &self.unread } else { &work.extent_maps };
         let partial =

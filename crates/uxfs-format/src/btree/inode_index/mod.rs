@@ -123,6 +123,18 @@ pub enum InodeIndexFault {
         /// Bits of the free mask that are set and outside holes.
         masked: u32,
     },
+    /// Inodes that do not exist are in use.
+    #[error(
+        "chunk of inodes from {start} of the group: the free mask {free:#x} lacks inodes of the hole mask {hole_mask:#06x}"
+    )]
+    HolesInUse {
+        /// First inode.
+        start: AgInode,
+        /// On disk.
+        free: u64,
+        /// On disk.
+        hole_mask: u16,
+    },
     /// A chunk without a free inode in the tree of those that have one.
     #[error("chunk of inodes from {start} of the group has no free inode")]
     NoneFree {

@@ -1,0 +1,131 @@
+//! FUSE over io_uring: one system call takes a reply to the kernel and waits for the next request.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | one thread's end: it registers its entry, answers, and gives the entry back |
+//! | [`entry`] | the memory of an entry, and the submissions that hand it to the kernel |
+//! | [`availability`] | whether kernel and system let a mount have rings, and how many queues they need |
+//!
+//! The kernel has a queue for each processor, and puts a request into that of the processor on which its caller runs. A queue with several
+//! entries answers as many requests at a time. FORGET, INTERRUPT and notifications stay with `/dev/fuse`.
+//!
+//! Invariants:
+//! 1. The memory of an entry is touched only while the kernel does not have it.
+//! 2. It is freed only when the kernel has given it up. A thread that stops before that leaves it behind.
+//! 3. Every request that came is committed: without that its caller waits for ever.
+
+pub mod availability;
+pub mod entry;
+
+use std::{
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use self::entry::{Arrived, RingEntryMemory, Submissions};
+use super::{Answer, End, ReplyBuffer, Service};
+use crate::protocol::reply::header::ReplyHeader;
+
+/// Registering before the kernel has taken the reply to INIT is tried again after this.
+const RETRY: Duration = Duration::from_millis(1);
+/// So often at most.
+const RETRIES: u32 = 1000;
+/// Requests with more data than this are answered where they lie; of shorter ones a copy is answered, so that the reply can take their
+/// place.
+const MOST_COPIED_BYTES: usize = 8 << 10;
+/// Replies to requests that are answered where they lie: counts and attributes.
+const SHORT_REPLY_BYTES: usize = 8 << 10;
+
+/// One thread's end of a ring, with one entry.
+#[derive(Debug)]
+pub struct RingChannel {
+    submissions: Submissions,
+    memory: RingEntryMemory,
+    /// A request without much data.
+    request: Vec<u8>,
+    /// A reply to a request with much data.
+    reply: Vec<u8>,
+}
+
+impl RingChannel {
+    /// With an entry in a queue. `device`: an open `/dev/fuse` of the mount. `payload_bytes`: see
+    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes).
+    ///
+    /// # Errors
+    /// The system gives no ring.
+    pub fn new(device: OwnedFd, queue: u16, payload_bytes: usize) -> Result<Self, Errno> {
+        Ok(Self {
+            submissions: Submissions::new(device, queue)?,
+            memory: RingEntryMemory::new(payload_bytes),
+            request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
+            reply: vec![0; SHORT_REPLY_BYTES],
+        })
+    }
+
+    /// Answers requests until the file system is unmounted, or `stop` is set and a request has been answered. The kernel must have taken
+    /// the reply to INIT, with [`OVER_IO_URING`](crate::protocol::initialization::Capabilities::OVER_IO_URING).
+    ///
+    /// # Errors
+    /// The kernel does not take the entry, or not a reply. Where it took no entry, requests come through `/dev/fuse`.
+    pub fn serve(&mut self, service: &dyn Service, stop: &AtomicBool) -> Result<End, Errno> {
+        let mut retries = 0;
+        let mut is_registered = false;
+        self.submissions.register(&mut self.memory)?;
+        loop {
+            match self.submissions.wait(&mut self.memory)? {
+                Ok(()) => {
+                    is_registered = true;
+                    self.answer(service);
+                    if stop.load(Ordering::Relaxed) {
+                        // The reply must go out before this thread ends.
+                        self.submissions.commit(&mut self.memory)?;
+                        self.submissions.submit()?;
+                        return Ok(End::Stopped);
+                    }
+                    self.submissions.commit(&mut self.memory)?;
+                }
+                Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::NODEV) => return Ok(End::Unmounted),
+                Err(Errno::AGAIN | Errno::INTR) if !is_registered && retries < RETRIES => {
+                    retries += 1;
+                    thread::sleep(RETRY);
+                    self.submissions.register(&mut self.memory)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers the request in the entry's memory, and puts the reply there.
+    fn answer(&mut self, service: &dyn Service) {
+        let Some(arrived) = Arrived::of(&self.memory) else {
+            return self.memory.put_reply(&ReplyHeader::error(self.memory.unique(), Errno::IO), 0);
+        };
+        let unique = arrived.unique;
+        let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
+            self.memory.copy_request(&arrived, &mut self.request);
+            let mut reply = ReplyBuffer::new(self.memory.payload());
+            let answer = service.answer(&self.request, &mut reply);
+            (answer, reply.filled().len())
+        } else {
+            let request = self.memory.joined_request(&arrived);
+            let mut reply = ReplyBuffer::new(&mut self.reply);
+            let answer = service.answer(request, &mut reply);
+            let filled = reply.filled();
+            let place = self.memory.payload().get_mut(..filled.len());
+            place.map(|place| place.copy_from_slice(filled));
+            (answer, filled.len())
+        };
+        let success = |length| ReplyHeader::success(unique, length).map(|header| (header, length));
+        let (header, length) = match answer {
+            Answer::Nothing => success(0),
+            Answer::Reply => success(filled_bytes),
+            Answer::Error(error) => Ok((ReplyHeader::error(unique, error), 0)),
+        }
+        .unwrap_or((ReplyHeader::error(unique, Errno::IO), 0));
+        self.memory.put_reply(&header, length);
+    }
+}
