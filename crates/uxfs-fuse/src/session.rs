@@ -1,20 +1,24 @@
 //! A mount from its first request to its end.
 //!
 //! ```text
-//! mount ─▶ first thread: INIT ─▶ kernel limits, further threads ─▶ requests … ─▶ unmounted ─▶ the image is made whole
+//! mount ─▶ rings ─▶ first thread: INIT ─▶ kernel limits, further threads ─▶ requests … ─▶ unmounted ─▶ the image is made whole
 //! ```
+//!
+//! With rings the threads of `/dev/fuse` stay: what the kernel does not send through rings comes there, and everything, should it take no
+//! ring.
 
 use std::{
     io,
     num::NonZeroU16,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
+    thread::{self, Scope, ScopedJoinHandle},
 };
 
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -24,12 +28,20 @@ use crate::{
         kernel_limits::KernelLimits,
         mounted::Mounted,
     },
+    protocol::initialization::{Capabilities, Negotiated},
     server::Server,
-    transport::device::DeviceChannel,
+    transport::{
+        device::DeviceChannel,
+        ring::{RingChannel, availability},
+    },
 };
 
 /// Threads that answer requests, where the mount does not say how many.
 const USUAL_THREADS: usize = 4;
+/// Threads with a ring, where the mount does not say how many.
+const USUAL_RING_THREADS: u16 = 8;
+/// Entries of one queue, at most.
+const MOST_RING_ENTRIES: u16 = 8;
 /// Sequential reads come in requests of so many bytes, a few at a time.
 const READ_AHEAD_KIBIBYTES: u32 = 4096;
 /// The share of memory that written pages of the mount may take.
@@ -66,36 +78,131 @@ pub fn serve(
     let device = mounted.take_device().ok_or(SessionError::NoDevice)?;
     let most_bytes = server.settings().most_bytes();
     let others = channels(&device, threads, most_bytes)?;
-    let mut first = DeviceChannel::new(OwnedFd::from(device), most_bytes);
-    while server.negotiated().is_none() {
-        if !first.serve_one(server.as_ref()).map_err(SessionError::Transport)? {
-            return Ok(());
-        }
+    // Once the kernel has been told of rings it waits for them: they are made before.
+    let rings = if server.settings().has_rings { rings(&device, threads, most_bytes) } else { Vec::new() };
+    if !rings.is_empty() {
+        server.offer_rings();
     }
-    set_kernel_limits(mounted);
-    let stop = AtomicBool::new(false);
+    let mut first = DeviceChannel::new(OwnedFd::from(device), most_bytes);
+    let (stop, gate) = (AtomicBool::new(false), Gate::default());
     let outcome = thread::scope(|scope| {
+        let (server, stop, gate) = (server.as_ref(), &stop, &gate);
         let mut running = Vec::new();
-        for (index, mut channel) in others.into_iter().enumerate() {
-            let serving = thread::Builder::new()
-                .name(format!("fuse-{}", index + 1))
-                .spawn_scoped(scope, {
-                    let (server, stop) = (server.as_ref(), &stop);
-                    move || channel.serve(server, stop).map(drop)
-                })
-                .map_err(SessionError::Thread)?;
-            running.push(serving);
-        }
-        on_ready(mounted);
-        let mut outcome = first.serve(server.as_ref(), &stop).map(drop);
+        // They are started before the kernel gets its first answer: where that fails, nothing is mounted yet.
+        let started = start(scope, &mut running, (others, rings), (server, stop, gate));
+        let negotiated = started.and_then(|()| negotiate(&mut first, server));
+        let has_rings =
+            |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
+        let mut outcome = match negotiated {
+            Ok(Some(negotiated)) => {
+                set_kernel_limits(mounted);
+                gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
+                on_ready(mounted);
+                first.serve(server, stop).map(drop).map_err(SessionError::Transport)
+            }
+            other => {
+                gate.open(Go { has_rings: false, is_mounted: false });
+                other.map(drop)
+            }
+        };
         stop.store(true, Ordering::Relaxed);
         for thread in running {
-            outcome = outcome.and(thread.join().unwrap_or(Err(Errno::IO)));
+            let ended = thread.join().unwrap_or(Err(Errno::IO));
+            outcome = outcome.and(ended.map_err(SessionError::Transport));
         }
-        outcome.map_err(SessionError::Transport)
+        outcome
     });
     drop(first);
     outcome
+}
+
+/// Answers requests until the first one has been answered; `None` where it was unmounted before.
+fn negotiate(first: &mut DeviceChannel, server: &Server) -> Result<Option<Negotiated>, SessionError> {
+    loop {
+        if let Some(negotiated) = server.negotiated() {
+            return Ok(Some(negotiated));
+        }
+        if !first.serve_one(server).map_err(SessionError::Transport)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// What threads wait for.
+#[derive(Debug, Clone, Copy)]
+struct Go {
+    has_rings: bool,
+    is_mounted: bool,
+}
+
+/// Where threads wait until the kernel has its first answer.
+#[derive(Debug, Default)]
+struct Gate {
+    go: Mutex<Option<Go>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self, go: Go) {
+        *self.go.lock() = Some(go);
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) -> Go {
+        let mut go = self.go.lock();
+        loop {
+            match *go {
+                Some(go) => return go,
+                None => self.opened.wait(&mut go),
+            }
+        }
+    }
+}
+
+/// Starts the threads that answer requests. They wait at the gate.
+fn start<'s>(
+    scope: &'s Scope<'s, '_>,
+    running: &mut Vec<Running<'s>>,
+    (others, rings): (Vec<DeviceChannel>, Vec<RingChannel>),
+    (server, stop, gate): (&'s Server, &'s AtomicBool, &'s Gate),
+) -> Result<(), SessionError> {
+    for (index, mut channel) in (1..).zip(others) {
+        let serve = move || match gate.wait().is_mounted {
+            true => channel.serve(server, stop).map(drop),
+            false => Ok(()),
+        };
+        running.push(spawn(scope, format!("fuse-{index}"), serve)?);
+    }
+    for (index, mut channel) in (0..).zip(rings) {
+        let serve = move || match gate.wait().has_rings {
+            true => channel.serve(server, stop).map(drop),
+            false => Ok(()),
+        };
+        running.push(spawn(scope, format!("fuse-ring-{index}"), serve)?);
+    }
+    Ok(())
+}
+
+type Running<'s> = ScopedJoinHandle<'s, Result<(), Errno>>;
+
+fn spawn<'s>(
+    scope: &'s Scope<'s, '_>,
+    name: String,
+    serve: impl FnOnce() -> Result<(), Errno> + Send + 's,
+) -> Result<Running<'s>, SessionError> {
+    thread::Builder::new().name(name).spawn_scoped(scope, serve).map_err(SessionError::Thread)
+}
+
+/// Rings with the same number of entries for each queue; none where the kernel or the system has none.
+fn rings(device: &FuseDevice, threads: Option<NonZeroU16>, most_bytes: usize) -> Vec<RingChannel> {
+    let Ok(queues) = availability::queues() else { return Vec::new() };
+    let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
+    let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
+    let channels = (0..entries).flat_map(|_| 0..queues).map(|queue| {
+        let device = device.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+        RingChannel::new(device, queue, most_bytes)
+    });
+    channels.collect::<Result<_, Errno>>().unwrap_or_default()
 }
 
 /// Descriptors of further threads.

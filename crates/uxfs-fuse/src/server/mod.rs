@@ -67,6 +67,7 @@ pub struct Server {
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
     negotiated: OnceLock<Negotiated>,
+    has_rings: AtomicBool,
     is_destroyed: AtomicBool,
 }
 
@@ -81,6 +82,7 @@ impl Server {
             open_files: OpenFiles::default(),
             settings,
             negotiated: OnceLock::new(),
+            has_rings: AtomicBool::new(false),
             is_destroyed: AtomicBool::new(false),
         }
     }
@@ -89,6 +91,11 @@ impl Server {
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
         self.negotiated.get().copied()
+    }
+
+    /// Rings are there: the reply to the first request will ask for them.
+    pub fn offer_rings(&self) {
+        self.has_rings.store(true, Ordering::Release);
     }
 
     /// Forgets all nodes and open files, frees unlinked inodes, and closes the file system.
@@ -127,7 +134,8 @@ impl Server {
     }
 
     fn initialize(&self, request: &InitRequest, reply: &mut ReplyBuffer<'_>) -> Answered {
-        match self.settings.init_reply(request).answer(request) {
+        let has_rings = self.has_rings.load(Ordering::Acquire);
+        match self.settings.init_reply(request, has_rings).answer(request) {
             InitAnswer::Accepted { reply: bytes, negotiated } => {
                 let _ = self.negotiated.set(negotiated);
                 put(reply, &bytes)

@@ -27,6 +27,8 @@ pub struct Settings {
     pub is_synchronous: bool,
     /// A change of a name is durable when it returns.
     pub has_synchronous_directories: bool,
+    /// Requests come over io_uring, where the kernel offers it.
+    pub has_rings: bool,
 }
 
 impl Settings {
@@ -41,6 +43,7 @@ impl Settings {
             has_writeback_cache: options.has_writeback_cache.unwrap_or(true) && !options.is_synchronous,
             is_synchronous: options.is_synchronous,
             has_synchronous_directories: options.has_synchronous_directories || options.is_synchronous,
+            has_rings: options.has_ring.unwrap_or(true),
         }
     }
 
@@ -50,8 +53,8 @@ impl Settings {
         usize::from(MAX_PAGES_LIMIT) * PAGE_BYTES
     }
 
-    /// What is asked of the kernel.
-    pub(super) fn init_reply(&self, request: &InitRequest) -> InitReply {
+    /// What is asked of the kernel. `has_rings`: the rings are there.
+    pub(super) fn init_reply(&self, request: &InitRequest, has_rings: bool) -> InitReply {
         use Capabilities as C;
         let mut wanted = C::ASYNC_READ
             | C::EXPORT_SUPPORT
@@ -71,6 +74,7 @@ impl Settings {
             | C::INIT_EXT
             | C::DIRECT_IO_ALLOW_MMAP;
         wanted.set(C::WRITEBACK_CACHE, self.has_writeback_cache);
+        wanted.set(C::OVER_IO_URING, has_rings);
         InitReply {
             wanted,
             max_readahead_bytes: request.max_readahead_bytes,

@@ -9,7 +9,7 @@ use std::{
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
-use super::{Answer, ReplyBuffer, Service};
+use super::{Answer, End, ReplyBuffer, Service};
 use crate::protocol::{reply::header::ReplyHeader, wire::header::InHeader};
 
 /// Bytes of a request in front of its data: headers, names.
@@ -23,15 +23,6 @@ pub struct DeviceChannel {
     device: OwnedFd,
     request: Vec<u8>,
     reply: Vec<u8>,
-}
-
-/// Why a thread stopped to serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// The file system was unmounted.
-    Unmounted,
-    /// The service asked for it.
-    Stopped,
 }
 
 impl DeviceChannel {

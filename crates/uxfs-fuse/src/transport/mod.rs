@@ -8,12 +8,14 @@
 //! |---|---|
 //! | here | what a transport and a service promise each other |
 //! | [`device`] | `/dev/fuse`, each thread with a descriptor of its own |
+//! | [`ring`] | FUSE over io_uring, each thread with a ring of its own |
 //!
 //! Invariants:
 //! 1. A reply goes to the descriptor from which its request came: the kernel looks nowhere else.
 //! 2. A thread has one buffer for requests and one for replies: a request allocates nothing.
 
 pub mod device;
+pub mod ring;
 
 use rustix::io::Errno;
 
@@ -23,6 +25,15 @@ pub trait Service: Send + Sync {
     fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer;
     /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
     fn not_taken(&self, reply: &[u8], request: &[u8]);
+}
+
+/// Why a thread stopped to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The file system was unmounted.
+    Unmounted,
+    /// The service asked for it.
+    Stopped,
 }
 
 /// What is sent back.

@@ -2,6 +2,8 @@
 //! and the kernel look at the image.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod rings;
+
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -18,6 +20,7 @@ use tempfile::TempDir;
 use uxfs_engine::options::LogOptions;
 use uxfs_fuse::{
     mounting::{self, direct, options::FuseMountOptions},
+    protocol::initialization::Capabilities,
     server::{Server, settings::Settings},
     session,
 };
@@ -59,6 +62,10 @@ impl Served {
             serving.join().unwrap().unwrap();
             used
         });
+        if options.has_ring == Some(true) {
+            let capabilities = server.negotiated().unwrap().capabilities;
+            assert!(capabilities.contains(Capabilities::OVER_IO_URING));
+        }
         server.close().unwrap();
         drop(server);
         if let Err(panic) = outcome {
@@ -78,16 +85,20 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn both_caches(test: impl Fn(&str)) {
-    test("writeback_cache");
-    test("no_writeback_cache");
+/// With and without the kernel's write cache, through `/dev/fuse` and through rings.
+fn all_ways(test: impl Fn(&str)) {
+    test("nouring");
+    test("nouring,no_writeback_cache");
+    if let Some(_rings) = rings::turned_on() {
+        test("uring");
+    }
 }
 
 #[test]
 fn files_are_made_changed_and_removed() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     assert!(is_root());
-    both_caches(|options| {
+    all_ways(|options| {
         let served = Served::new("operations", 300);
         served.used(options, |root| {
             fs::create_dir(root.join("d")).unwrap();
@@ -125,7 +136,7 @@ fn files_are_made_changed_and_removed() {
 #[test]
 fn an_unlinked_file_lives_while_it_is_open() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    both_caches(|options| {
+    all_ways(|options| {
         let served = Served::new("unlinked", 300);
         served.used(options, |root| {
             let mut file =
@@ -147,7 +158,7 @@ fn an_unlinked_file_lives_while_it_is_open() {
 #[test]
 fn a_source_tree_is_copied_compared_and_removed() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    both_caches(|options| {
+    all_ways(|options| {
         let served = Served::new("tree", 500);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         served.used(options, |root| {

@@ -56,9 +56,7 @@ pub(super) fn candidates(
         }
         F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } => fork_offsets(bytes, geometry),
         F::BtreeNotNeeded { fork, inline_extents_max, .. } => {
-            let counts = other_width(bytes, geometry).into_iter();
-            let counts = counts.chain(with_btree(bytes, *fork, *inline_extents_max, geometry));
-            counts.chain(formats(bytes)).collect()
+            of_needless_btree(bytes, *fork, *inline_extents_max, geometry)
         }
         F::MoreExtentsThanBlocks { .. } => {
             let counted = blocks_of_counted(bytes, geometry).into_iter();
@@ -94,6 +92,12 @@ pub(super) fn candidates(
         | F::DeviceForkOffset { .. } => formats(bytes),
         _ => Vec::new(),
     }
+}
+
+/// Its extents are counted in a field of the other width, or not at all, or it has no btree.
+fn of_needless_btree(bytes: &[u8], fork: Fork, inline_extents_max: u64, geometry: &Geometry) -> Vec<Vec<u8>> {
+    let counts = other_width(bytes, geometry).into_iter();
+    counts.chain(with_btree(bytes, fork, inline_extents_max, geometry)).chain(formats(bytes)).collect()
 }
 
 /// The inode with extent counts of the other width, where both forks have as many extents and blocks then as it counts.

@@ -26,6 +26,7 @@ use uxfs_fuse::{
     mounting::{self, direct, fusermount, mounted::Mounted, options::FuseMountOptions},
     server::{Server, settings::Settings},
     session,
+    transport::ring::availability,
 };
 use uxfs_volume::error::Error;
 
@@ -45,7 +46,7 @@ const LOOK: Duration = Duration::from_millis(100);
     after_help = "The image is mounted through FUSE: by root, or by a user through fusermount3 (package fuse3). The command returns once \
     the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first.\n\
     Options for -o, as in /etc/fstab: ro, norecovery, allow_other, suid, dev, noexec, uid=, gid=, noatime, relatime, strictatime, \
-    nodiratime, sync, dirsync, commit=SECONDS, cache=SIZE, offset=BYTES, threads=N, no_writeback_cache, auto_unmount, fsname=, subtype=, \
+    nodiratime, sync, dirsync, commit=SECONDS, cache=SIZE, offset=BYTES, threads=N, uring, nouring, no_writeback_cache, auto_unmount, fsname=, subtype=, \
     max_read=, remount.\n\
     Examples:\n  uxfs mount disk.img /mnt\n  uxfs mount -o ro,offset=1048576 disk.img ~/mnt\n  uxfs umount /mnt"
 )]
@@ -77,6 +78,9 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
         options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
     }
     refuse_unknown(&options)?;
+    if options.has_ring == Some(true) {
+        availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
+    }
     if options.is_remount {
         let remounted = mounting::remount(&arguments.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
@@ -91,7 +95,6 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
 fn refuse_unknown(options: &FuseMountOptions) -> Result<(), Failure> {
     let refused = [
         (options.partition.is_some(), "partition=", "give the place of the partition with offset="),
-        (options.has_ring == Some(true), "uring", "requests come through /dev/fuse"),
         (options.has_lazy_times, "lazytime", "times are written with the next checkpoint of the log"),
         (options.is_debug, "debug", "there is no log of requests"),
     ];

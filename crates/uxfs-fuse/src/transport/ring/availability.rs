@@ -21,7 +21,9 @@ pub enum Unavailable {
     #[error("FUSE over io_uring is turned off (as root: echo Y > {PARAMETER})")]
     TurnedOff,
     /// This process may not use io_uring.
-    #[error("this process may not use io_uring (see the sysctl kernel.io_uring_disabled, and seccomp in containers)")]
+    #[error(
+        "this process may not use io_uring (see the sysctl kernel.io_uring_disabled, and seccomp in containers)"
+    )]
     NotPermitted,
     /// The number of queues is not known.
     #[error("{POSSIBLE_PROCESSORS} does not tell the number of processors")]
@@ -56,7 +58,9 @@ mod tests {
 
     #[test]
     fn processors_are_counted_to_the_last() {
-        for (list, count) in [("0", Some(1)), ("0-1", Some(2)), ("0,2-5", Some(6)), ("", None), ("0-65535", None)] {
+        for (list, count) in
+            [("0", Some(1)), ("0-1", Some(2)), ("0,2-5", Some(6)), ("", None), ("0-65535", None)]
+        {
             assert_eq!(count_of(list), count, "{list}");
         }
     }

@@ -64,7 +64,9 @@ unsafe impl Send for RingEntryMemory {}
 
 impl fmt::Debug for RingEntryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RingEntryMemory").field("is_with_kernel", &self.is_with_kernel).finish_non_exhaustive()
+        f.debug_struct("RingEntryMemory")
+            .field("is_with_kernel", &self.is_with_kernel)
+            .finish_non_exhaustive()
     }
 }
 
@@ -79,7 +81,8 @@ impl RingEntryMemory {
         let payload = bytes.get_mut(Self::ROOM_BYTES..).unwrap_or_default();
         let payload = Vector { base: payload.as_mut_ptr(), length_bytes: payload.len() };
         let header = Vector { base: std::ptr::null_mut(), length_bytes: size_of::<RingHeader>() };
-        let mut shared = Box::new(Shared { header: RingHeader::new_zeroed(), vectors: [header, payload], bytes });
+        let mut shared =
+            Box::new(Shared { header: RingHeader::new_zeroed(), vectors: [header, payload], bytes });
         let [header, _] = &mut shared.vectors;
         header.base = (&raw mut shared.header).cast();
         Self { shared: NonNull::from(Box::leak(shared)), is_with_kernel: false }
@@ -114,7 +117,8 @@ impl RingEntryMemory {
     pub fn copy_request(&self, arrived: &Arrived, request: &mut Vec<u8>) {
         let shared = self.shared();
         request.clear();
-        let payload = shared.bytes.get(Self::ROOM_BYTES..).and_then(|payload| payload.get(..arrived.payload_bytes));
+        let payload =
+            shared.bytes.get(Self::ROOM_BYTES..).and_then(|payload| payload.get(..arrived.payload_bytes));
         for part in [
             shared.header.in_out.get(..size_of::<InHeader>()),
             shared.header.operation.get(..arrived.operation_bytes),
@@ -128,7 +132,9 @@ impl RingEntryMemory {
     pub fn joined_request(&mut self, arrived: &Arrived) -> &[u8] {
         let Shared { header, bytes, .. } = self.shared_mut();
         let start = Self::ROOM_BYTES - size_of::<InHeader>() - arrived.operation_bytes;
-        let Some(request) = bytes.get_mut(start..Self::ROOM_BYTES + arrived.payload_bytes) else { return &[] };
+        let Some(request) = bytes.get_mut(start..Self::ROOM_BYTES + arrived.payload_bytes) else {
+            return &[];
+        };
         let (head, rest) = request.split_at_mut(size_of::<InHeader>());
         head.iter_mut().zip(header.in_out).for_each(|(place, byte)| *place = byte);
         let operation = header.operation.iter().take(arrived.operation_bytes);

@@ -115,8 +115,9 @@ impl RingChannel {
             let mut reply = ReplyBuffer::new(&mut self.reply);
             let answer = service.answer(request, &mut reply);
             let filled = reply.filled();
-            let place = self.memory.payload().get_mut(..filled.len());
-            place.map(|place| place.copy_from_slice(filled));
+            if let Some(place) = self.memory.payload().get_mut(..filled.len()) {
+                place.copy_from_slice(filled);
+            }
             (answer, filled.len())
         };
         let success = |length| ReplyHeader::success(unique, length).map(|header| (header, length));
