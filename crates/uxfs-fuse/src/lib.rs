@@ -8,9 +8,11 @@
 //! | [`mounting`] | options, `/dev/fuse`, mount(2) and fusermount3, unmounting |
 //! | [`transport`] | how requests come and replies go |
 //! | [`server`] | the file system behind a mount |
+//! | [`confinement`] | what the process that serves may still do |
 //! | [`session`] | a mount from its first request to its end |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod confinement;
 pub mod mounting;
 pub mod protocol;
 pub mod server;

@@ -1,7 +1,8 @@
 //! Memory that the system and the control groups of this process leave available.
 
 use std::{
-    fs,
+    fs::{self, File},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -14,13 +15,16 @@ const MIN_BUDGET_BYTES: u64 = 4 << 20;
 
 /// [`DEFAULT_BUDGET_BYTES`], or a quarter of the available memory where that is less.
 pub fn default_budget_bytes() -> u64 {
-    budget_for(System::default().available_bytes())
+    budget_for(System::default().open().available_bytes())
 }
 
 fn budget_for(available_bytes: Option<u64>) -> u64 {
     let share = available_bytes.map_or(u64::MAX, |bytes| bytes / AVAILABLE_SHARE);
     share.clamp(MIN_BUDGET_BYTES, DEFAULT_BUDGET_BYTES)
 }
+
+/// No file that is read here is longer.
+const TEXT_BYTES: usize = 64 << 10;
 
 /// Where the system tells about itself.
 #[derive(Debug, Clone)]
@@ -47,11 +51,10 @@ impl System {
         Self { root: root.to_owned() }
     }
 
-    /// Bytes that this process may still take before the system or a control group runs short: the least of all that
-    /// is said. What page cache holds counts as free.
-    pub fn available_bytes(&self) -> Option<u64> {
-        let groups = self.groups();
-        groups.iter().filter_map(Group::available_bytes).chain(self.memory_available_bytes()).min()
+    /// Opens what tells how much memory is available.
+    pub fn open(&self) -> OpenSystem {
+        let memory = File::open(self.root.join("proc/meminfo")).ok();
+        OpenSystem { memory, groups: self.groups().iter().filter_map(Group::open).collect() }
     }
 
     /// Files that report stalls, the nearest first.
@@ -63,12 +66,6 @@ impl System {
 
     fn read(&self, path: &str) -> String {
         fs::read_to_string(self.root.join(path)).unwrap_or_default()
-    }
-
-    fn memory_available_bytes(&self) -> Option<u64> {
-        let memory = self.read("proc/meminfo");
-        let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     }
 
     /// The groups of this process, from its own up to the root of what is mounted.
@@ -122,28 +119,79 @@ impl<'a> Mount<'a> {
 }
 
 impl Group {
-    fn number(&self, file: &str) -> Option<u64> {
-        fs::read_to_string(self.directory.join(file)).ok()?.trim().parse().ok()
+    /// Opens its files; `None` where the group has no limit.
+    fn open(&self) -> Option<OpenGroup> {
+        let file = |name: &str| File::open(self.directory.join(name)).ok();
+        let (limits, used) = match self.is_unified {
+            true => (vec![file("memory.max"), file("memory.high")], file("memory.current")?),
+            false => (vec![file("memory.limit_in_bytes")], file("memory.usage_in_bytes")?),
+        };
+        let limits = limits.into_iter().flatten().collect();
+        Some(OpenGroup { limits, used, statistics: file("memory.stat"), is_unified: self.is_unified })
+    }
+}
+
+/// The files that tell about memory, open: they can be read where no path can be looked up any more.
+#[derive(Debug)]
+pub struct OpenSystem {
+    memory: Option<File>,
+    groups: Vec<OpenGroup>,
+}
+
+#[derive(Debug)]
+struct OpenGroup {
+    limits: Vec<File>,
+    used: File,
+    statistics: Option<File>,
+    is_unified: bool,
+}
+
+impl OpenSystem {
+    /// Bytes that this process may still take before the system or a control group runs short: the least of all that
+    /// is said. What page cache holds counts as free.
+    pub fn available_bytes(&self) -> Option<u64> {
+        self.groups.iter().filter_map(OpenGroup::available_bytes).chain(self.memory_available_bytes()).min()
     }
 
+    fn memory_available_bytes(&self) -> Option<u64> {
+        let memory = text_of(self.memory.as_ref()?);
+        let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    }
+}
+
+impl OpenGroup {
     /// Limit less use; none where the group has no limit.
     fn available_bytes(&self) -> Option<u64> {
-        let (limit, used) = if self.is_unified {
-            let limits = [self.number("memory.max"), self.number("memory.high")];
-            (limits.into_iter().flatten().min()?, self.number("memory.current")?)
-        } else {
-            (self.number("memory.limit_in_bytes")?, self.number("memory.usage_in_bytes")?)
-        };
-        Some(limit.saturating_sub(used.saturating_sub(self.page_cache_bytes())))
+        let limit = self.limits.iter().filter_map(number_in).min()?;
+        Some(limit.saturating_sub(number_in(&self.used)?.saturating_sub(self.page_cache_bytes())))
     }
 
     /// Page cache that has not been used lately: the kernel reclaims it before anything else.
     fn page_cache_bytes(&self) -> u64 {
-        let statistics = fs::read_to_string(self.directory.join("memory.stat")).unwrap_or_default();
+        let statistics = self.statistics.as_ref().map(text_of).unwrap_or_default();
         let name = if self.is_unified { "inactive_file " } else { "total_inactive_file " };
         let line = statistics.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
     }
+}
+
+fn number_in(file: &File) -> Option<u64> {
+    text_of(file).trim().parse().ok()
+}
+
+/// All of a file, from its beginning, whatever was read of it before. These files are short.
+fn text_of(file: &File) -> String {
+    let mut bytes = vec![0; TEXT_BYTES];
+    let mut length = 0;
+    while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, length as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => length += count,
+        }
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -166,9 +214,9 @@ mod tests {
 
     #[test]
     fn without_groups_the_system_says() {
-        assert_eq!(system(&[MEMORY]).1.available_bytes(), Some(8000 << 10));
-        assert_eq!(system(&[]).1.available_bytes(), None);
-        assert_eq!(system(&[("proc/meminfo", "MemAvailable: x kB\n")]).1.available_bytes(), None);
+        assert_eq!(system(&[MEMORY]).1.open().available_bytes(), Some(8000 << 10));
+        assert_eq!(system(&[]).1.open().available_bytes(), None);
+        assert_eq!(system(&[("proc/meminfo", "MemAvailable: x kB\n")]).1.open().available_bytes(), None);
     }
 
     #[test]
@@ -185,7 +233,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.current", "5000\n"),
             ("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 1500\nactive_file 300\n"),
         ]);
-        assert_eq!(system.available_bytes(), Some(3500));
+        assert_eq!(system.open().available_bytes(), Some(3500));
         let files = system.stall_files();
         assert!(files[0].ends_with("sys/fs/cgroup/a/b/memory.pressure"), "{files:?}");
         assert!(files[1].ends_with("proc/pressure/memory"));
@@ -205,7 +253,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "3999\n"),
             ("sys/fs/cgroup/memory/memory.stat", "inactive_file 7\ntotal_inactive_file 99\n"),
         ]);
-        assert_eq!(system.available_bytes(), Some(100));
+        assert_eq!(system.open().available_bytes(), Some(100));
     }
 
     #[test]

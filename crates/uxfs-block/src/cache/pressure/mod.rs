@@ -26,7 +26,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use parking_lot::Mutex;
 
 pub use self::limits::default_budget_bytes;
-use self::{limits::System, stall::StallSource};
+use self::{
+    limits::{OpenSystem, System},
+    stall::StallSource,
+};
 use super::Cache;
 
 /// Longest time between two looks at the limits.
@@ -63,7 +66,7 @@ pub trait PressureSource: Send {
 /// The system's own source: PSI and control groups.
 #[derive(Debug)]
 struct SystemSource {
-    system: System,
+    system: OpenSystem,
     stall: StallSource,
 }
 
@@ -71,7 +74,7 @@ impl SystemSource {
     fn open() -> Self {
         let system = System::default();
         let stall = StallSource::open(&system.stall_files());
-        Self { system, stall }
+        Self { system: system.open(), stall }
     }
 }
 
@@ -194,6 +197,8 @@ struct Registry(Mutex<Vec<Weak<Cache>>>);
 static ALL: Registry = Registry(Mutex::new(Vec::new()));
 /// Held for ever by the thread that watches them.
 static WATCHER: Mutex<Option<PressureWatch>> = Mutex::new(None);
+/// Opened before the thread starts.
+static PREPARED: Mutex<Option<SystemSource>> = Mutex::new(None);
 
 impl AsRef<Self> for Registry {
     fn as_ref(&self) -> &Self {
@@ -223,6 +228,11 @@ pub fn register(cache: &Arc<Cache>) {
     ALL.add(cache);
 }
 
+/// Opens what [`watch_all_caches`] watches: a process that is to be confined can open nothing later, and starts no thread before.
+pub fn prepare_to_watch() {
+    *PREPARED.lock() = Some(SystemSource::open());
+}
+
 /// Starts the thread that watches all caches of the process, unless it runs already.
 ///
 /// # Errors
@@ -230,7 +240,8 @@ pub fn register(cache: &Arc<Cache>) {
 pub fn watch_all_caches() -> io::Result<()> {
     let mut watcher = WATCHER.lock();
     if watcher.is_none() {
-        *watcher = Some(PressureWatch::start_with(&ALL, SystemSource::open())?);
+        let source = PREPARED.lock().take().unwrap_or_else(SystemSource::open);
+        *watcher = Some(PressureWatch::start_with(&ALL, source)?);
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use std::{
 
 use parking_lot::RwLock;
 
+pub use self::pages::prepare_files;
 use self::pages::{PAGE_BYTES, PageStore, Part};
 use crate::device::{
     Alignment, BlockDevice, DeviceError, DeviceOperation, ReadSegment, Segment, WriteSegment,

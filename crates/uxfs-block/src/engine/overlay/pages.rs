@@ -2,6 +2,8 @@
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
+use parking_lot::Mutex;
+
 use crate::device::{DeviceError, DeviceOperation};
 
 /// Bytes of a page: the unit in which an overlay remembers.
@@ -47,6 +49,19 @@ pub fn parts(offset_bytes: u64, length: usize) -> impl Iterator<Item = Part> {
     })
 }
 
+/// Temporary files that were made ahead.
+static PREPARED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Makes temporary files for overlays to come, as many as may outgrow their memory: a process that is to be confined can make none later.
+///
+/// # Errors
+/// They cannot be made.
+pub fn prepare_files(count: usize) -> io::Result<()> {
+    let files = (0..count).map(|_| tempfile::tempfile()).collect::<io::Result<Vec<_>>>()?;
+    PREPARED.lock().extend(files);
+    Ok(())
+}
+
 impl PageStore {
     pub fn new(memory_bytes: u64) -> Self {
         let memory_pages = usize::try_from(memory_bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
@@ -62,8 +77,8 @@ impl PageStore {
                 self.chunks.push(vec![0; CHUNK_PAGES * PAGE_BYTES].into());
             }
         } else if self.file.is_none() {
-            let file = tempfile::tempfile().map_err(|source| failed(DeviceOperation::Write, 0, source))?;
-            self.file = Some(file);
+            let prepared = PREPARED.lock().pop().map_or_else(tempfile::tempfile, Ok);
+            self.file = Some(prepared.map_err(|source| failed(DeviceOperation::Write, 0, source))?);
         }
         self.pages += 1;
         self.write(slot, 0, bytes)?;

@@ -1,0 +1,52 @@
+//! User, groups and capabilities.
+
+use std::io;
+
+use rustix::{
+    process::{Gid, Uid, geteuid},
+    thread::{
+        CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
+        set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    },
+};
+
+/// A user and a group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Gives up all privileges of this thread, and of those that it starts.
+///
+/// # Errors
+/// The kernel does not take them back.
+pub fn give_up() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    for capability in CapabilitySet::all().iter() {
+        // Newer kernels have more than this list; older ones fewer.
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    if geteuid().is_root() {
+        become_nobody();
+    }
+    // As nobody there are none left; in a user namespace that maps no nobody there are.
+    set_capabilities(None, CapabilitySets::default_empty())?;
+    Ok(())
+}
+
+/// A user namespace may map no such user: then the process stays root of it, without capabilities.
+fn become_nobody() {
+    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let _ = set_thread_groups(&[]);
+    if set_thread_res_gid(gid, gid, gid).is_ok() {
+        let _ = set_thread_res_uid(uid, uid, uid);
+    }
+}
+
+trait Empty {
+    fn default_empty() -> Self;
+}
+
+impl Empty for CapabilitySets {
+    fn default_empty() -> Self {
+        let none = CapabilitySet::empty();
+        Self { effective: none, permitted: none, inheritable: none }
+    }
+}
