@@ -121,8 +121,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let context = Context { json: arguments.json, ..Context::default() };
-    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets.
-    let _ = pressure::watch_all_caches();
+    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets. A command that is to be
+    // confined has no thread before, and starts the watch itself.
+    if !arguments.command.is_confined() {
+        let _ = pressure::watch_all_caches();
+    }
     match arguments.command.run(&context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => failure.report(arguments.json),

@@ -8,11 +8,13 @@
 //! | [`mounting`] | options, `/dev/fuse`, mount(2) and fusermount3, unmounting |
 //! | [`transport`] | how requests come and replies go |
 //! | [`server`] | the file system behind a mount |
+//! | [`link`] | what the process that mounts and the one that serves say to each other |
 //! | [`confinement`] | what the process that serves may still do |
 //! | [`session`] | a mount from its first request to its end |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod confinement;
+pub mod link;
 pub mod mounting;
 pub mod protocol;
 pub mod server;

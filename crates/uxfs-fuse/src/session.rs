@@ -1,7 +1,7 @@
 //! A mount from its first request to its end.
 //!
 //! ```text
-//! mount ─▶ rings ─▶ first thread: INIT ─▶ kernel limits, further threads ─▶ requests … ─▶ unmounted ─▶ the image is made whole
+//! rings ─▶ mount ─▶ first thread: INIT ─▶ further threads, kernel limits ─▶ requests … ─▶ unmounted ─▶ the image is made whole
 //! ```
 //!
 //! With rings the threads of `/dev/fuse` stay: what the kernel does not send through rings comes there, and everything, should it take no
@@ -11,10 +11,7 @@ use std::{
     io,
     num::NonZeroU16,
     os::fd::{AsFd, OwnedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread::{self, Scope, ScopedJoinHandle},
 };
 
@@ -23,13 +20,14 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::{
+    link::MOST_DESCRIPTORS,
     mounting::{
         device::{DeviceError, FuseDevice},
         kernel_limits::KernelLimits,
         mounted::Mounted,
     },
     protocol::initialization::{Capabilities, Negotiated},
-    server::Server,
+    server::{Server, settings::Settings},
     transport::{
         device::DeviceChannel,
         ring::{RingChannel, availability},
@@ -59,34 +57,44 @@ pub enum SessionError {
     /// Requests cannot be read.
     #[error("requests of the kernel cannot be read: {0}")]
     Transport(Errno),
+    /// A descriptor cannot be had twice.
+    #[error("too many descriptors: {0}")]
+    Descriptor(io::Error),
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
 }
 
-/// Serves a mount until it is unmounted. `on_ready` is called once the kernel has its first answer. The image is left to
-/// [`Server::close`].
+/// Serves a mount until it is unmounted. `devices`: see [`devices`]; `rings`: see [`rings`]. `on_ready` is called once the kernel has its
+/// first answer. The image is left to [`Server::close`].
 ///
 /// # Errors
 /// The device. What was acknowledged is kept.
 pub fn serve(
-    server: &Arc<Server>,
-    mounted: &mut Mounted,
-    threads: Option<NonZeroU16>,
-    on_ready: impl FnOnce(&Mounted),
+    server: &Server,
+    devices: Vec<FuseDevice>,
+    mut rings: Vec<RingChannel>,
+    on_ready: impl FnOnce(),
 ) -> Result<(), SessionError> {
-    let device = mounted.take_device().ok_or(SessionError::NoDevice)?;
     let most_bytes = server.settings().most_bytes();
-    let others = channels(&device, threads, most_bytes)?;
-    // Once the kernel has been told of rings it waits for them: they are made before.
-    let rings = if server.settings().has_rings { rings(&device, threads, most_bytes) } else { Vec::new() };
+    let mut devices = devices.into_iter();
+    let first = devices.next().ok_or(SessionError::NoDevice)?;
+    let others = devices.map(|device| DeviceChannel::new(OwnedFd::from(device), most_bytes)).collect();
+    if !server.settings().has_rings {
+        rings.clear();
+    }
+    for ring in &mut rings {
+        let device = first.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
+        ring.attach(device);
+    }
+    // Once the kernel has been told of rings it waits for them: they are there before.
     if !rings.is_empty() {
         server.offer_rings();
     }
-    let mut first = DeviceChannel::new(OwnedFd::from(device), most_bytes);
+    let mut first = DeviceChannel::new(OwnedFd::from(first), most_bytes);
     let (stop, gate) = (AtomicBool::new(false), Gate::default());
     let outcome = thread::scope(|scope| {
-        let (server, stop, gate) = (server.as_ref(), &stop, &gate);
+        let (stop, gate) = (&stop, &gate);
         let mut running = Vec::new();
         // They are started before the kernel gets its first answer: where that fails, nothing is mounted yet.
         let started = start(scope, &mut running, (others, rings), (server, stop, gate));
@@ -95,9 +103,8 @@ pub fn serve(
             |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
         let mut outcome = match negotiated {
             Ok(Some(negotiated)) => {
-                set_kernel_limits(mounted);
                 gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
-                on_ready(mounted);
+                on_ready();
                 first.serve(server, stop).map(drop).map_err(SessionError::Transport)
             }
             other => {
@@ -193,35 +200,36 @@ fn spawn<'s>(
     thread::Builder::new().name(name).spawn_scoped(scope, serve).map_err(SessionError::Thread)
 }
 
-/// Rings with the same number of entries for each queue; none where the kernel or the system has none.
-fn rings(device: &FuseDevice, threads: Option<NonZeroU16>, most_bytes: usize) -> Vec<RingChannel> {
+/// Rings with the same number of entries for each queue; none where the kernel or the system has none. They can be made before there is a
+/// mount.
+#[must_use]
+pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChannel> {
     let Ok(queues) = availability::queues() else { return Vec::new() };
+    if !settings.has_rings {
+        return Vec::new();
+    }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
     let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
-    let channels = (0..entries).flat_map(|_| 0..queues).map(|queue| {
-        let device = device.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
-        RingChannel::new(device, queue, most_bytes)
-    });
+    let channels = (0..entries).flat_map(|_| 0..queues);
+    let channels = channels.map(|queue| RingChannel::new(queue, settings.most_bytes()));
     channels.collect::<Result<_, Errno>>().unwrap_or_default()
 }
 
-/// Descriptors of further threads.
-fn channels(
-    device: &FuseDevice,
-    threads: Option<NonZeroU16>,
-    most_bytes: usize,
-) -> Result<Vec<DeviceChannel>, SessionError> {
+/// The descriptors of a mount, one for each thread that reads requests.
+///
+/// # Errors
+/// The device was taken before, or cannot be opened again.
+pub fn devices(mounted: &mut Mounted, threads: Option<NonZeroU16>) -> Result<Vec<FuseDevice>, SessionError> {
+    let first = mounted.take_device().ok_or(SessionError::NoDevice)?;
     let usual = thread::available_parallelism().map_or(1, usize::from).min(USUAL_THREADS) + 1;
-    let threads = threads.map_or(usual, |threads| threads.get().into());
-    let others = (1..threads).map(|_| {
-        let other = device.connect_another()?;
-        Ok(DeviceChannel::new(OwnedFd::from(other), most_bytes))
-    });
-    others.collect()
+    let threads = threads.map_or(usual, |threads| threads.get().into()).min(MOST_DESCRIPTORS);
+    let others: Vec<_> = (1..threads).map(|_| first.connect_another()).collect::<Result<_, _>>()?;
+    Ok(std::iter::once(first).chain(others).collect())
 }
 
-/// The kernel reads far ahead and lets many pages be written, where this process may say so. Without it all works, more slowly.
-fn set_kernel_limits(mounted: &Mounted) {
+/// The kernel reads far ahead and lets many pages be written, where this process may say so. Without it all works, more slowly. The kernel
+/// must have its first answer.
+pub fn set_kernel_limits(mounted: &Mounted) {
     let limits = KernelLimits {
         read_ahead_kibibytes: Some(READ_AHEAD_KIBIBYTES),
         written_pages_percent: Some(WRITTEN_PAGES_PERCENT),

@@ -5,7 +5,7 @@
 //! repair made has the number 0, or that of the inode or block as it was: it is not compared, or is not older.
 //!
 //! An inode that has the number of its last change in the log says what that change says. Where nothing else on the device repeats it, a
-//! difference is damage that no checksum shows.
+//! difference is damage that no checksum shows. So it is with a block that has the target of a symbolic link: it is written once.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use uxfs_format::{
     seal::{lsn_of, structure_of},
     units::{InodeNumber, Lsn, Sector},
 };
-use uxfs_journal::copies::{LastLogged, LoggedInode, OwnFacts};
+use uxfs_journal::copies::{LastLogged, LoggedInode, OwnFacts, target_hash};
 use uxfs_volume::metadata::{CompareMetadata, ContradictedInode, MetadataOwner, OlderMetadata};
 
 use crate::repair::identity::owner_of;
@@ -79,6 +79,7 @@ impl LostWrites {
 
 impl CompareMetadata for LostWrites {
     fn compare(&self, structure: Structure, bytes: &[u8], sector: Sector, geometry: &Geometry) {
+        let mut is_other = false;
         let compared = if structure == Structure::Inode {
             InodeCore::prefix_of(bytes).and_then(|core| {
                 let inode = InodeNumber::new(core.number.get());
@@ -95,11 +96,15 @@ impl CompareMetadata for LostWrites {
                     owner_of(structure, bytes).map(|inode| MetadataOwner::Inode(InodeNumber::new(inode)));
                 let group =
                     || geometry.block_of_sector(sector).map(|(group, _, _)| MetadataOwner::Group(group));
-                Some((structure, inode.or_else(group)?, lsn_of(bytes, geometry)?, logged))
+                let found = lsn_of(bytes, geometry)?;
+                is_other = found == logged.lsn
+                    && structure == Structure::Symlink
+                    && logged.target.is_some_and(|target| target_hash(bytes) != Some(target));
+                Some((structure, inode.or_else(group)?, found, logged.lsn))
             })
         };
         if let Some((structure, owner, found, logged)) = compared
-            && found < logged
+            && (found < logged || is_other)
             && found != Lsn::new(0)
         {
             self.add(OlderMetadata { structure, owner, sector, found, logged });

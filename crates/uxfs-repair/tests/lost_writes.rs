@@ -12,7 +12,7 @@ use std::{
 };
 
 use uxfs_block::engine::sync::SyncDevice;
-use uxfs_format::fault::Structure;
+use uxfs_format::{fault::Structure, seal::seal};
 use uxfs_repair::{Finding, repair::RepairOptions};
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -232,6 +232,37 @@ fn what_only_an_inode_tells_comes_back_from_the_log() {
     assert!(findings_of(&image).is_empty(), "{:?}", findings_of(&image));
 }
 
+/// One letter of a target in a block of its own is another one, and the checksum is right.
+#[test]
+fn a_target_is_compared_with_the_log() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let Images { _folder, sound, image } = Images::new();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    symlink("target".repeat(150), mount.path().join("link")).unwrap();
+    symlink("other".repeat(150), mount.path().join("other")).unwrap();
+    // Renaming logs the link again, and not its target.
+    fs::rename(mount.path().join("link"), mount.path().join("renamed")).unwrap();
+    mount.unmount().unwrap();
+    assert!(findings_of(&sound).is_empty(), "{:?}", findings_of(&sound));
+    let targets =
+        objects(&sound).into_iter().filter(|(instance, _)| instance.structure == Structure::Symlink);
+    let targets: Vec<_> = targets.collect();
+    let (geometry, _) = structures::list(&open(&sound)).unwrap();
+    assert_eq!(targets.len(), 2);
+    for (instance, mut bytes) in targets {
+        fs::copy(&sound, &image).unwrap();
+        bytes[300] ^= 1;
+        seal(&mut bytes, None, &geometry);
+        put(&image, &instance, &bytes);
+        let findings = findings_of(&image);
+        let is_told = |finding: &Finding| matches!(finding, Finding::OlderThanLog { .. });
+        assert!(findings.len() == 1 && findings.iter().all(is_told), "{findings:?}");
+        let without = stage(&image, &RepairOptions { ignore_log_copies: true, ..in_order() });
+        assert!(without.remaining.is_empty(), "{:?}", without.remaining);
+        repaired_as(&image, &sound);
+    }
+}
+
 /// A file system of 64 MiB in four groups, and the path for a damaged copy.
 struct Images {
     _folder: tempfile::TempDir,
@@ -299,6 +330,7 @@ fn objects(image: &Path) -> Vec<(Instance, Vec<u8>)> {
                 | Structure::DirectoryLeaf
                 | Structure::AttributeLeaf
                 | Structure::ExtentMap
+                | Structure::Symlink
         )
     });
     all.into_iter().map(|instance| (instance.clone(), instance.read(&device).unwrap())).collect()
@@ -308,6 +340,7 @@ fn lsn_of(instance: &Instance, bytes: &[u8]) -> u64 {
     let offset = match instance.structure {
         Structure::Inode => 112,
         Structure::ExtentMap => 32,
+        Structure::Symlink => 48,
         Structure::DirectoryBlock | Structure::DirectoryData => 16,
         _ => 24,
     };

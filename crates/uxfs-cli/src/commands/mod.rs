@@ -165,6 +165,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it confines its process.
+    pub fn is_confined(&self) -> bool {
+        matches!(self, Self::Mount(arguments) if arguments.serves)
+    }
+
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Outcome {
         match self {

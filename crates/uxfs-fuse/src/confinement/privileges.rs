@@ -11,7 +11,7 @@ use rustix::{
 };
 
 /// A user and a group that own nothing.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 /// Gives up all privileges of this thread, and of those that it starts.
 ///
@@ -24,16 +24,16 @@ pub fn give_up() -> io::Result<()> {
         let _ = remove_capability_from_bounding_set(capability);
     }
     if geteuid().is_root() {
-        become_nobody();
+        become_unprivileged();
     }
-    // As nobody there are none left; in a user namespace that maps no nobody there are.
+    // As that user there are none left; in a user namespace that does not map it there are.
     set_capabilities(None, CapabilitySets::default_empty())?;
     Ok(())
 }
 
-/// A user namespace may map no such user: then the process stays root of it, without capabilities.
-fn become_nobody() {
-    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+/// A user namespace may not map that user: then the process stays root of it, without capabilities.
+fn become_unprivileged() {
+    let (uid, gid) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
     let _ = set_thread_groups(&[]);
     if set_thread_res_gid(gid, gid, gid).is_ok() {
         let _ = set_thread_res_uid(uid, uid, uid);

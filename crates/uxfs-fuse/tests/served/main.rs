@@ -53,7 +53,11 @@ impl Served {
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
         let outcome = thread::scope(|scope| {
-            let serving = scope.spawn(|| session::serve(&server, &mut mounted, None, |_| {}));
+            let serving = scope.spawn(|| {
+                let rings = session::rings(server.settings(), None);
+                let devices = session::devices(&mut mounted, None).unwrap();
+                session::serve(&server, devices, rings, || session::set_kernel_limits(&mounted))
+            });
             let used = scope.spawn(|| usage(&mount_point)).join();
             if direct::unmount(&mount_point, false).is_err() {
                 thread::sleep(Duration::from_millis(200));

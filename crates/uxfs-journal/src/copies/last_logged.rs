@@ -1,11 +1,16 @@
 //! When inodes, blocks of files, headers and btrees of groups were changed last, by the log. What lies on the device is never older, once the log is clean: something
 //! older is a write that was lost.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
+    field_table::OnDisk,
     geometry::{Geometry, INODES_PER_CHUNK},
+    inode::symlink::SymlinkHeader,
     log::{
         buffer_item::{BufferContents, BufferFlags},
         inode_item::{InodeItem, InodeItemFields},
@@ -38,6 +43,25 @@ pub struct LoggedInode {
     pub facts: Option<OwnFacts>,
 }
 
+/// The last change of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedBlock {
+    /// The log sequence number.
+    pub lsn: Lsn,
+    /// Of a block with the target of a symbolic link, which is logged whole: see [`target_hash`].
+    pub target: Option<u64>,
+}
+
+/// A number that stands for the part of a target in a block, and for its place; `None` where the block does not hold it whole.
+#[must_use]
+pub fn target_hash(block: &[u8]) -> Option<u64> {
+    let header = SymlinkHeader::prefix_of(block)?;
+    let target = block.get(SymlinkHeader::SIZE_BYTES..)?.get(..header.length_bytes.get() as usize)?;
+    let mut hasher = DefaultHasher::new();
+    (header.offset_bytes.get(), target).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
 /// The log sequence numbers of last changes.
 ///
 /// Invariants:
@@ -47,7 +71,7 @@ pub struct LoggedInode {
 pub struct LastLogged {
     inodes: HashMap<InodeNumber, LoggedInode>,
     /// By the first 512-byte unit.
-    blocks: HashMap<u64, Lsn>,
+    blocks: HashMap<u64, LoggedBlock>,
 }
 
 impl LastLogged {
@@ -94,7 +118,7 @@ impl LastLogged {
     }
 
     /// The last change of the block that begins at this 512-byte unit.
-    pub fn block(&self, sector: u64) -> Option<Lsn> {
+    pub fn block(&self, sector: u64) -> Option<LoggedBlock> {
         self.blocks.get(&sector).copied()
     }
 
@@ -118,7 +142,7 @@ impl LastLogged {
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Inode(InodeNumber, Option<OwnFacts>),
-    Block(u64),
+    Block(u64, Option<u64>),
     /// Blocks were freed.
     Freed {
         sector: u64,
@@ -173,8 +197,9 @@ impl Collector<'_> {
             }
             LogItem::Buffer(item) => {
                 use BufferContents as C;
+                let contents = item.format.contents()?;
                 let is_compared = matches!(
-                    item.format.contents()?,
+                    contents,
                     C::Btree
                         | C::FreeSpaceHeader
                         | C::InodeHeader
@@ -188,7 +213,11 @@ impl Collector<'_> {
                         | C::NameTreeNode
                         | C::AttributeLeaf
                 );
-                is_compared.then(|| Change::Block(sectors_of(item).start))
+                let target = || {
+                    let whole = item.changes().find(|(offset_bytes, _)| *offset_bytes == 0);
+                    whole.and_then(|(_, bytes)| target_hash(bytes)).filter(|_| contents == C::Symlink)
+                };
+                is_compared.then(|| Change::Block(sectors_of(item).start, target()))
             }
             _ => None,
         }
@@ -202,10 +231,10 @@ impl Collector<'_> {
                 let facts = facts.map(|facts| before.map_or(facts, |before| facts.with_contents_of(&before)));
                 self.last.inodes.insert(inode, LoggedInode { lsn, facts });
             }
-            Change::Block(sector) if !is_full || self.last.blocks.contains_key(&sector) => {
-                self.last.blocks.insert(sector, lsn);
+            Change::Block(sector, target) if !is_full || self.last.blocks.contains_key(&sector) => {
+                self.last.blocks.insert(sector, LoggedBlock { lsn, target });
             }
-            Change::Inode(..) | Change::Block(_) => {}
+            Change::Inode(..) | Change::Block(..) => {}
             Change::Freed { sector, sectors } => {
                 self.last.blocks.remove(&sector);
                 if let Some(start) = self.first_inode_at(sector) {

@@ -16,7 +16,7 @@ mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use last_logged::{LastLogged, LoggedInode};
+pub use last_logged::{LastLogged, LoggedBlock, LoggedInode, target_hash};
 pub use own_facts::OwnFacts;
 pub use superblock::find_superblock;
 

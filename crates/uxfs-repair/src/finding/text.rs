@@ -386,6 +386,9 @@ fn write_older(f: &mut fmt::Formatter<'_>, older: &OlderMetadata) -> fmt::Result
         MetadataOwner::Group(group) => write!(f, " of allocation group {group}")?,
     }
     let OlderMetadata { found, logged, .. } = older;
+    if found == logged {
+        return write!(f, " holds something else than its last change in the log, {logged}");
+    }
     write!(f, " is older than the log says: its last change is {found}, and that in the log {logged}")?;
     match older.owner {
         MetadataOwner::Inode(_) => Ok(()),

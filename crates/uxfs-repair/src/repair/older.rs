@@ -159,7 +159,9 @@ fn bring_block(
     let is_made = is_logged && is_whole(&made, inode, sector, geometry);
     if !is_made {
         made = device;
-        seal(&mut made, Some(logged), geometry);
+        // The same number again would be compared again.
+        let kept = if older.found == logged { Lsn::new(0) } else { logged };
+        seal(&mut made, Some(kept), geometry);
     }
     let mut rest = made.as_slice();
     for (sector, length) in pieces {

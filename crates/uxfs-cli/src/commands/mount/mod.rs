@@ -2,43 +2,32 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | here | arguments; mounting and serving in one process |
-//! | `background` | serving in a process of its own, once the file system is mounted |
+//! | here | arguments |
+//! | `background` | the command returns, and its process stays |
+//! | `supervisor` | the process that mounts and unmounts |
+//! | `confined` | the process that serves |
+//! | `log` | where messages go |
 
 mod background;
+mod confined;
+mod log;
+mod supervisor;
 
-use std::{
-    ffi::OsStr,
-    path::PathBuf,
-    sync::{Arc, atomic::Ordering},
-    thread,
-    time::Duration,
-};
+use std::path::PathBuf;
 
-use uxfs_block::{
-    claim::Lock,
-    device::BlockDevice,
-    engine::{OpenOptions, open, overlay::OverlayDevice},
-};
-use uxfs_engine::options::{LogOptions, MountOptions};
-use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_fuse::{
-    mounting::{self, direct, fusermount, mounted::Mounted, options::FuseMountOptions},
-    server::{Server, settings::Settings},
-    session,
+    mounting::{self, options::FuseMountOptions},
     transport::ring::availability,
 };
-use uxfs_volume::error::Error;
 
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    image::{EngineArgument, not_for_changes},
-    interrupt::Interrupt,
+    image::EngineArgument,
 };
 
-/// How often a mount that is to end looks for that.
-const LOOK: Duration = Duration::from_millis(100);
+/// What the command is started with again to serve.
+const SERVES: &str = "--serves";
 
 /// Arguments of `uxfs mount`.
 #[derive(Debug, clap::Args)]
@@ -69,6 +58,9 @@ pub struct Arguments {
     /// Tell the process that waits for it when the file system is there
     #[arg(long, hide = true)]
     is_awaited: bool,
+    /// Be the process that serves
+    #[arg(long, hide = true)]
+    pub(crate) serves: bool,
 }
 
 /// Runs the command.
@@ -85,10 +77,14 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
         let remounted = mounting::remount(&arguments.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
-    if !arguments.foreground && !arguments.is_awaited {
+    if !arguments.foreground && !arguments.is_awaited && !arguments.serves {
         return background::run();
     }
-    arguments.serve(&options).about(arguments.image.display())
+    let about = arguments.image.display();
+    if arguments.serves {
+        return confined::serve(arguments, &options).about(about);
+    }
+    supervisor::run(arguments, &options).about(about)
 }
 
 /// Options that are understood and cannot be followed yet are not ignored.
@@ -103,67 +99,5 @@ fn refuse_unknown(options: &FuseMountOptions) -> Result<(), Failure> {
             Err(Failure::usage(format!("the option {word} is not there yet")).with_remedy(remedy))
         }
         None => Ok(()),
-    }
-}
-
-impl Arguments {
-    fn serve(&self, options: &FuseMountOptions) -> Outcome {
-        let interrupt = Interrupt::watch().map_err(|error| Failure::failed(error.to_string()))?;
-        let image = std::fs::canonicalize(&self.image)
-            .map_err(|error| Failure::failed(uxfs_block::words::in_words(&error).to_string()))?;
-        let file_system = self.mount(options)?;
-        let server = Arc::new(Server::new(file_system, Settings::of(options)));
-        let mut mounted = mounting::mount(OsStr::new(&image), &self.directory, options)
-            .map_err(|error| Failure::failed(error.to_string()))?;
-        let mount_point = mounted.mount_point().to_path_buf();
-        let is_direct = mounted.is_direct();
-        let flag = interrupt.flag();
-        // A signal unmounts: then the requests end.
-        thread::spawn(move || {
-            while !flag.load(Ordering::Relaxed) {
-                thread::sleep(LOOK);
-            }
-            let is_lazy = true;
-            if is_direct {
-                drop(direct::unmount(&mount_point, is_lazy));
-            } else {
-                drop(fusermount::unmount(&mount_point, is_lazy));
-            }
-        });
-        let on_ready = |_: &Mounted| {
-            if self.is_awaited {
-                background::tell();
-            }
-        };
-        let served = session::serve(&server, &mut mounted, options.threads, on_ready);
-        server.close().map_err(not_for_changes)?;
-        served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()))
-    }
-
-    fn mount(&self, options: &FuseMountOptions) -> Result<Arc<FileSystem>, Failure> {
-        let only_reads = options.is_read_only;
-        let open_options = OpenOptions {
-            engine: self.engine.into(),
-            direct: options.has_direct_image_io,
-            start_bytes: options.offset_bytes.unwrap_or(0),
-            writable: !only_reads,
-            lock: if only_reads { Lock::Shared } else { Lock::Exclusive },
-        };
-        let device = open(&self.image, &open_options).map_err(Error::from)?;
-        // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
-        let device: Arc<dyn BlockDevice> = match only_reads {
-            true => Arc::new(OverlayDevice::new(device)),
-            false => device,
-        };
-        let interval = options.commit_interval.unwrap_or(LogOptions::USUAL_CHECKPOINT_INTERVAL);
-        let log =
-            LogOptions { has_background: true, checkpoint_interval: Some(interval), ..LogOptions::default() };
-        let mount_options = MountOptions {
-            ignore_dirty_log: options.ignores_log,
-            cache_budget_bytes: options.cache_size_bytes,
-            log,
-            ..MountOptions::default()
-        };
-        FileSystem::mount_logged(device, &mount_options).map_err(not_for_changes)
     }
 }

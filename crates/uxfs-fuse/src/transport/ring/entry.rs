@@ -16,7 +16,7 @@ use std::{
     sync::OnceLock,
 };
 
-use io_uring::{IoUring, cqueue, opcode::UringCmd80, squeue::Entry128, types::Fd};
+use io_uring::{IoUring, cqueue, opcode::UringCmd80, register::Restriction, squeue::Entry128, types::Fd};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -191,7 +191,7 @@ type Ring = IoUring<Entry128, cqueue::Entry>;
 /// A ring of one thread.
 pub struct Submissions {
     ring: Ring,
-    device: OwnedFd,
+    device: Option<OwnedFd>,
     queue: u16,
 }
 
@@ -202,12 +202,17 @@ impl fmt::Debug for Submissions {
 }
 
 impl Submissions {
-    /// For an entry of a queue.
+    /// For an entry of a queue. The device may be attached later: a confined process makes no rings.
     ///
     /// # Errors
     /// The system gives no ring.
-    pub fn new(device: OwnedFd, queue: u16) -> Result<Self, Errno> {
-        Ok(Self { ring: new_ring()?, device, queue })
+    pub fn new(queue: u16) -> Result<Self, Errno> {
+        Ok(Self { ring: new_ring()?, device: None, queue })
+    }
+
+    /// An open `/dev/fuse` of the mount.
+    pub fn attach(&mut self, device: OwnedFd) {
+        self.device = Some(device);
     }
 
     /// Whether this process may have such rings.
@@ -241,10 +246,12 @@ impl Submissions {
     }
 
     fn submission(&self, command: u32, commit_id: u64, vectors: Option<u64>) -> Entry128 {
+        // Without a device the kernel refuses the submission.
+        let device = self.device.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut area = [0; 80];
         let own = RingCommand { commit_id, queue_id: self.queue, ..RingCommand::default() };
         area.iter_mut().zip(own.as_bytes()).for_each(|(place, byte)| *place = *byte);
-        UringCmd80::new(Fd(self.device.as_raw_fd()), command).cmd(area).addr(vectors).build()
+        UringCmd80::new(Fd(device), command).cmd(area).addr(vectors).build()
     }
 
     fn push(&mut self, memory: &mut RingEntryMemory, submission: &Entry128) -> Result<(), Errno> {
@@ -289,6 +296,11 @@ impl Submissions {
 }
 
 fn new_ring() -> Result<Ring, Errno> {
-    let ring = Ring::builder().build(QUEUE_DEPTH);
-    ring.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    let number = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let ring = Ring::builder().setup_r_disabled().build(QUEUE_DEPTH).map_err(number)?;
+    // Whatever a process is made to do, its ring takes nothing but commands.
+    let mut allowed = [Restriction::sqe_op(UringCmd80::CODE)];
+    ring.submitter().register_restrictions(&mut allowed).map_err(number)?;
+    ring.submitter().register_enable_rings().map_err(number)?;
+    Ok(ring)
 }

@@ -52,18 +52,24 @@ pub struct RingChannel {
 }
 
 impl RingChannel {
-    /// With an entry in a queue. `device`: an open `/dev/fuse` of the mount. `payload_bytes`: see
-    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes).
+    /// With an entry in a queue. `payload_bytes`: see
+    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes). A device must be [attached](Self::attach) before it
+    /// serves.
     ///
     /// # Errors
     /// The system gives no ring.
-    pub fn new(device: OwnedFd, queue: u16, payload_bytes: usize) -> Result<Self, Errno> {
+    pub fn new(queue: u16, payload_bytes: usize) -> Result<Self, Errno> {
         Ok(Self {
-            submissions: Submissions::new(device, queue)?,
+            submissions: Submissions::new(queue)?,
             memory: RingEntryMemory::new(payload_bytes),
             request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
             reply: vec![0; SHORT_REPLY_BYTES],
         })
+    }
+
+    /// `device`: an open `/dev/fuse` of the mount.
+    pub fn attach(&mut self, device: OwnedFd) {
+        self.submissions.attach(device);
     }
 
     /// Answers requests until the file system is unmounted, or `stop` is set and a request has been answered. The kernel must have taken

@@ -1,0 +1,140 @@
+//! The process that serves: it is confined before it reads the first byte of the image.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use uxfs_block::{
+    cache::pressure,
+    claim::Lock,
+    device::BlockDevice,
+    engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
+};
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_fuse::{
+    confinement::{self, Paths},
+    link::{Link, Message},
+    mounting::{device::FuseDevice, options::FuseMountOptions},
+    server::{Server, settings::Settings},
+    session,
+};
+use uxfs_volume::error::Error;
+
+use super::Arguments;
+use crate::{
+    failure::{Exit, Failure, Outcome},
+    image::not_for_changes,
+    interrupt::Interrupt,
+    output::notice,
+};
+
+/// How often the thread that waits for a signal looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// Rings for batches of the image, where the mount does not say how many threads it has.
+const USUAL_RINGS: usize = 8;
+/// Overlays that may outgrow their memory: that of a mount for reading, and that of recovery.
+const OVERLAYS: usize = 2;
+/// What the process may map beside its cache: the program, the allocator's reserve, buffers, a log that is recovered.
+const ADDRESS_SPACE_BYTES: u64 = 16 << 30;
+/// The cache may be in pieces.
+const CACHE_SHARES: u64 = 4;
+
+/// Serves the image until it is unmounted.
+pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
+    let link = io::stdin().as_fd().try_clone_to_owned().map(Link::from).map_err(failed)?;
+    let interrupt = Interrupt::watch().map_err(failed)?;
+    let settings = Settings::of(options);
+    let threads = options.threads.map_or(USUAL_RINGS, |threads| usize::from(threads.get()));
+    // Without rings the image is read and written by ordinary calls.
+    let _ = uring::prepare_rings(threads);
+    let device = arguments.open(options)?;
+    let rings = session::rings(&settings, options.threads);
+    pressure::prepare_to_watch();
+    overlay::prepare_files(OVERLAYS).map_err(failed)?;
+    let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
+    let most_bytes = cache_bytes.saturating_mul(CACHE_SHARES).saturating_add(ADDRESS_SPACE_BYTES);
+    let confined = confinement::confine(most_bytes).map_err(|error| Failure::failed(error.to_string()))?;
+    if confined.paths == Paths::None {
+        notice!(
+            "warning: this kernel has no Landlock: the process that serves could open files if the image took it over"
+        );
+    }
+    let _ = pressure::watch_all_caches();
+    let server = Arc::new(Server::new(mount(device, options, cache_bytes)?, settings));
+    let link = Arc::new(link);
+    let told = |error: rustix::io::Errno| failed(error.into());
+    link.send(Message::Opened, &[]).map_err(told)?;
+    if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
+        pass_signals_on(&link, interrupt.flag());
+        let devices = descriptors.into_iter().map(FuseDevice::from).collect();
+        let served = session::serve(&server, devices, rings, || {
+            // Where the other process is gone, the mount is there all the same.
+            let _ = link.send(Message::Served, &[]);
+        });
+        server.close().map_err(not_for_changes)?;
+        return served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
+    }
+    // It was not mounted.
+    server.close().map_err(not_for_changes)?;
+    Ok(Exit::Success)
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::failed(uxfs_block::words::in_words(&error).to_string())
+}
+
+/// A signal asks the other process to unmount: this one cannot.
+fn pass_signals_on(link: &Arc<Link>, flag: Arc<AtomicBool>) {
+    let link = Arc::clone(link);
+    thread::spawn(move || {
+        while !flag.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+        }
+        let _ = link.send(Message::PleaseUnmount, &[]);
+    });
+}
+
+impl Arguments {
+    /// Opens the image, and reads nothing of it.
+    fn open(&self, options: &FuseMountOptions) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let only_reads = options.is_read_only;
+        let open_options = OpenOptions {
+            engine: self.engine.into(),
+            direct: options.has_direct_image_io,
+            start_bytes: options.offset_bytes.unwrap_or(0),
+            writable: !only_reads,
+            lock: if only_reads { Lock::Shared } else { Lock::Exclusive },
+        };
+        Ok(open(&self.image, &open_options).map_err(Error::from)?)
+    }
+}
+
+fn mount(
+    device: Arc<dyn BlockDevice>,
+    options: &FuseMountOptions,
+    cache_bytes: u64,
+) -> Result<Arc<FileSystem>, Failure> {
+    // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
+    let device: Arc<dyn BlockDevice> = match options.is_read_only {
+        true => Arc::new(OverlayDevice::new(device)),
+        false => device,
+    };
+    let interval = options.commit_interval.unwrap_or(LogOptions::USUAL_CHECKPOINT_INTERVAL);
+    let log =
+        LogOptions { has_background: true, checkpoint_interval: Some(interval), ..LogOptions::default() };
+    let mount_options = MountOptions {
+        ignore_dirty_log: options.ignores_log,
+        cache_budget_bytes: Some(cache_bytes),
+        log,
+        ..MountOptions::default()
+    };
+    FileSystem::mount_logged(device, &mount_options).map_err(not_for_changes)
+}
