@@ -1,5 +1,5 @@
 //! `uxfs mount` and `uxfs umount` as a user calls them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
@@ -59,10 +59,34 @@ fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn server_of(image: &Path) -> String {
-    let pattern = format!("{} .*--is-awaited", text(image));
-    let output = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().next().unwrap().to_owned()
+/// The process that serves a mount, and the one that mounted it.
+fn processes_of(image: &Path) -> [String; 2] {
+    let of = |last: &str| {
+        let pattern = format!("{} .*{last}$", text(image));
+        let output = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
+        let found = String::from_utf8(output.stdout).unwrap();
+        let mut found = found.lines().map(str::to_owned);
+        let only = found.next().unwrap();
+        assert_eq!(found.next(), None);
+        only
+    };
+    [of("--serves"), of("--is-awaited")]
+}
+
+fn kill(signal: &str, process: &str) {
+    assert!(Command::new("kill").args([signal, process]).status().unwrap().success());
+}
+
+/// Waits until nothing serves or mounts the image any more.
+fn wait_for_the_end(image: &Path) {
+    for _ in 0..100 {
+        let pattern = format!("{} .*--is-awaited", text(image));
+        if Command::new("pgrep").args(["-f", &pattern]).output().unwrap().stdout.is_empty() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the processes of a mount do not end");
 }
 
 #[test]
@@ -81,24 +105,80 @@ fn an_image_is_mounted_used_and_unmounted() {
     place.unmount();
 }
 
+fn write_and_sync(place: &Place, byte: u8) {
+    let mut file = File::create(place.file()).unwrap();
+    file.write_all(&[byte; 100_000]).unwrap();
+    file.sync_all().unwrap();
+}
+
 #[test]
 fn what_was_synced_survives_the_end_of_the_server() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let place = Place::new();
     succeeded(&place.mount(&[]));
-    let mut file = File::create(place.file()).unwrap();
-    file.write_all(&[7; 100_000]).unwrap();
-    file.sync_all().unwrap();
-    drop(file);
-    let killed = Command::new("kill").args(["-9", &server_of(&place.image)]).status().unwrap();
-    assert!(killed.success());
-    thread::sleep(Duration::from_millis(100));
-    // The mount is dead, and is told as such.
+    write_and_sync(&place, 7);
+    // The process that mounted takes the dead mount away.
+    let [server, _] = processes_of(&place.image);
+    kill("-9", &server);
+    wait_for_the_end(&place.image);
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
+    succeeded(&place.mount(&[]));
+    assert_eq!(fs::read(place.file()).unwrap(), [7; 100_000]);
+    // Without it the mount is dead, and is told as such.
+    write_and_sync(&place, 8);
+    let [server, supervisor] = processes_of(&place.image);
+    kill("-9", &supervisor);
+    kill("-9", &server);
+    wait_for_the_end(&place.image);
     let again = place.mount(&[]);
     assert!(!again.status.success());
     assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
     succeeded(&place.mount(&[]));
-    assert_eq!(fs::read(place.file()).unwrap(), [7; 100_000]);
+    assert_eq!(fs::read(place.file()).unwrap(), [8; 100_000]);
+    place.unmount();
+}
+
+#[test]
+fn a_signal_unmounts_and_makes_the_image_whole() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    for of_server in [true, false] {
+        succeeded(&place.mount(&[]));
+        fs::write(place.file(), "contents").unwrap();
+        let [server, supervisor] = processes_of(&place.image);
+        kill("-TERM", if of_server { &server } else { &supervisor });
+        wait_for_the_end(&place.image);
+        assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
+        repair_is_silent(&place.image).unwrap();
+        assert_eq!(succeeds(&["cat", text(&place.image), "/file"]), "contents");
+    }
+}
+
+/// The process that serves is confined, holds the image and the mount, and nothing else of the host that could be opened by path.
+#[test]
+fn the_process_that_serves_holds_what_it_needs() {
+    require!(Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    let [server, supervisor] = processes_of(&place.image);
+    let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap();
+    for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    let held = |process: &str| {
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+        let paths = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+        paths.filter(|path| path.starts_with("/")).collect::<Vec<_>>()
+    };
+    let usual = ["/dev/fuse", "/dev/null", "/proc", "/sys/fs/cgroup"];
+    for path in held(&server) {
+        let is_temporary = path.ends_with("(deleted)") || text(&path).contains("/#");
+        let is_usual = usual.iter().any(|usual| path.starts_with(usual));
+        assert!(is_temporary || is_usual || path == place.image, "{}", path.display());
+    }
+    assert!(held(&server).contains(&place.image));
+    let devices = ["/dev/fuse".into(), place.image.clone()];
+    assert!(held(&supervisor).iter().all(|path| !devices.contains(path)), "{:?}", held(&supervisor));
     place.unmount();
 }
 

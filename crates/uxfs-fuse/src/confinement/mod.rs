@@ -6,6 +6,7 @@
 //! | [`privileges`] | user, groups, capabilities, all that a program with more rights could give back |
 //! | [`paths`] | all paths, new connections, signals to others (Landlock) |
 //! | [`system_calls`] | all system calls that serving does not need (seccomp) |
+//! | [`descriptors`] | what was open when the process was started |
 //! | [`resources`] | address space, core dumps, further descriptors |
 //!
 //! Invariants:
@@ -13,6 +14,7 @@
 //! 2. It has one thread then: Landlock and credentials are those of a thread, and its children have them.
 //! 3. What the kernel cannot take away is told, not passed over.
 
+pub mod descriptors;
 pub mod paths;
 pub mod privileges;
 pub mod resources;

@@ -49,6 +49,8 @@ const CACHE_SHARES: u64 = 4;
 
 /// Serves the image until it is unmounted.
 pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
+    // Without the call what the caller left open stays open.
+    let _ = confinement::descriptors::close_inherited();
     let link = io::stdin().as_fd().try_clone_to_owned().map(Link::from).map_err(failed)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
     let settings = Settings::of(options);
