@@ -249,6 +249,7 @@ mod tests {
             timed_out: false,
             elapsed: Duration::ZERO,
             peak_memory_bytes: 0,
+            starter_peak_bytes: 0,
             stdout: stdout.into(),
             stderr: stderr.into(),
         }
