@@ -68,8 +68,8 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, fsck.xfs or fsck.uxfs it is a drop-in \
-                  for that tool.\nOf problems with single files or allocation groups the first 100 are \
+                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
+                  umount.uxfs or umount.fuse.uxfs it is a drop-in for that tool.\nOf problems with single files or allocation groups the first 100 are \
                   printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
 pub struct Arguments {

@@ -182,6 +182,40 @@ fn the_process_that_serves_holds_what_it_needs() {
     place.unmount();
 }
 
+/// As mount(8) and umount(8) call their helpers.
+#[test]
+fn helpers_mount_and_unmount() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    let helper = |name: &str, arguments: &[&str]| {
+        let link = place.folder.path().join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_uxfs"), &link).unwrap();
+        }
+        Command::new(link).args(arguments).output().unwrap()
+    };
+    let (image, directory) = (text(&place.image), text(&place.directory));
+    succeeded(&helper("mount.fuse.uxfs", &[image, directory, "-f", "-o", "rw"]));
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
+    let wrong = helper("mount.fuse.uxfs", &[image, directory, "-o", "rw,no_such_option"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    for (name, unmounting) in [("mount.fuse.uxfs", "umount.fuse.uxfs"), ("mount.uxfs", "umount.uxfs")] {
+        succeeded(&helper(
+            name,
+            &[image, directory, "-o", "rw,noauto,user,nofail,_netdev,x-systemd.automount"],
+        ));
+        fs::write(place.file(), name).unwrap();
+        let table = fs::read_to_string("/proc/mounts").unwrap();
+        assert!(table.contains(&format!("{image} {directory} fuse.uxfs rw")), "{table}");
+        // A mount that is there is no place for another one of the image.
+        assert_eq!(helper(name, &[image, directory]).status.code(), Some(32));
+        succeeded(&helper(unmounting, &[directory]));
+        repair_is_silent(&place.image).unwrap();
+        assert_eq!(succeeds(&["cat", image, "/file"]), name);
+    }
+    assert_eq!(helper("umount.uxfs", &[directory]).status.code(), Some(32));
+}
+
 #[test]
 fn a_mount_that_cannot_be_says_why() {
     require!(Judge::XfsRepair, Judge::Kernel);

@@ -6,6 +6,7 @@ mod creates;
 mod fixtures;
 mod journal;
 mod measure;
+mod mount;
 mod read;
 
 use anyhow::Result;
@@ -23,6 +24,8 @@ pub enum Bench {
     Journal(journal::Arguments),
     /// The check of a whole image, beside xfs_repair -n
     Check(check::Arguments),
+    /// A mount through FUSE, beside the kernel's XFS and fuse2fs
+    Mount(mount::Arguments),
 }
 
 /// Runs it.
@@ -32,5 +35,6 @@ pub fn run(benchmark: &Bench) -> Result<()> {
         Bench::Build(arguments) => build::run(arguments),
         Bench::Journal(arguments) => journal::run(arguments),
         Bench::Check(arguments) => check::run(arguments),
+        Bench::Mount(arguments) => mount::run(arguments),
     }
 }

@@ -33,10 +33,10 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub struct Arguments {
     /// Directory on which the image is mounted
     #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Detach it now, and end it when nothing uses it any more
     #[arg(short, long)]
-    lazy: bool,
+    pub(crate) lazy: bool,
 }
 
 /// Runs the command.

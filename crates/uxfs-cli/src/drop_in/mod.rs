@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`xfs_repair`] | `xfs_repair`: its options and exit codes |
 //! | [`fsck`] | `fsck.xfs`, also as `fsck.uxfs`: what `fsck` and a boot call |
+//! | [`mount`] | `mount.uxfs` and `umount.uxfs`: what mount(8) and umount(8) call |
 //!
 //! `mkfs.xfs` is the command `uxfs mkfs`, which has its options.
 
 pub mod fsck;
+pub mod mount;
 pub mod xfs_repair;
 
 use std::{
@@ -26,6 +28,10 @@ pub(crate) fn run(name: &OsStr, arguments: &[OsString]) -> Option<ExitCode> {
         "xfs_repair" => ("xfs_repair", xfs_repair::run),
         "fsck.uxfs" => ("fsck.uxfs", fsck::run),
         "fsck.xfs" => ("fsck.xfs", fsck::run),
+        "mount.uxfs" => ("mount.uxfs", mount::run),
+        "mount.fuse.uxfs" => ("mount.fuse.uxfs", mount::run),
+        "umount.uxfs" => ("umount.uxfs", mount::unmount),
+        "umount.fuse.uxfs" => ("umount.fuse.uxfs", mount::unmount),
         _ => return None,
     };
     set_program(name);
@@ -34,7 +40,12 @@ pub(crate) fn run(name: &OsStr, arguments: &[OsString]) -> Option<ExitCode> {
 
 /// The tools, for man pages.
 pub fn commands() -> Vec<clap::Command> {
-    vec![xfs_repair::Arguments::command(), fsck::Arguments::command()]
+    vec![
+        xfs_repair::Arguments::command(),
+        fsck::Arguments::command(),
+        mount::Arguments::command(),
+        mount::Unmounting::command(),
+    ]
 }
 
 /// The arguments, or the exit code after a wrong command line or a call for help.

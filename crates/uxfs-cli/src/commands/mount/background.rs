@@ -7,21 +7,21 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::unix::process::ExitStatusExt,
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
+use super::Arguments;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// What the process that serves tells.
 const READY: u8 = b'+';
 
+const IS_AWAITED: &str = "--is-awaited";
+
 /// Starts the process that serves, and waits for it.
-pub fn run() -> Outcome {
+pub fn run(arguments: &Arguments) -> Outcome {
     let failed = |error: io::Error| Failure::failed(format!("cannot start the process that serves: {error}"));
-    let program = env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
-    // The first word says which command it is.
-    command.args(env::args_os().skip(1)).arg("--is-awaited");
+    let mut command = arguments.again(&[IS_AWAITED]).map_err(failed)?;
     let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let mut told = Vec::new();
     if let Some(mut output) = server.stdout.take() {

@@ -13,8 +13,13 @@ mod confined;
 mod log;
 mod supervisor;
 
-use std::path::PathBuf;
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process,
+};
 
+use clap::ValueEnum;
 use uxfs_fuse::{
     mounting::{self, options::FuseMountOptions},
     transport::ring::availability,
@@ -65,26 +70,66 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
-    let mut options = FuseMountOptions::default();
-    for list in &arguments.options {
-        options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
-    }
-    refuse_unknown(&options)?;
-    if options.has_ring == Some(true) {
-        availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
-    }
+    let options = arguments.parse()?;
     if options.is_remount {
         let remounted = mounting::remount(&arguments.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
     if !arguments.foreground && !arguments.is_awaited && !arguments.serves {
-        return background::run();
+        return background::run(arguments);
     }
     let about = arguments.image.display();
     if arguments.serves {
         return confined::serve(arguments, &options).about(about);
     }
     supervisor::run(arguments, &options).about(about)
+}
+
+impl Arguments {
+    /// As mount(8) asks.
+    pub(crate) fn of_helper(
+        image: PathBuf,
+        directory: PathBuf,
+        options: Vec<String>,
+        engine: EngineArgument,
+    ) -> Self {
+        Self { image, directory, options, engine, foreground: false, is_awaited: false, serves: false }
+    }
+
+    /// Looks at the options, and mounts nothing.
+    pub(crate) fn verify(&self) -> Outcome {
+        self.parse().map(|_| Exit::Success)
+    }
+
+    fn parse(&self) -> Result<FuseMountOptions, Failure> {
+        let mut options = FuseMountOptions::default();
+        for list in &self.options {
+            options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        refuse_unknown(&options)?;
+        if options.has_ring == Some(true) {
+            availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
+        }
+        Ok(options)
+    }
+
+    /// This command again, in another process.
+    fn again(&self, more: &[&str]) -> io::Result<process::Command> {
+        let mut command = process::Command::new(env::current_exe()?);
+        command.arg("mount").args(self.image_and_directory());
+        for options in &self.options {
+            command.arg("-o").arg(options);
+        }
+        let engine = self.engine.to_possible_value();
+        command.arg("--engine").arg(engine.as_ref().map_or("auto", |engine| engine.get_name()));
+        command.args(more);
+        Ok(command)
+    }
+
+    /// A name that begins with a dash is no option.
+    fn image_and_directory(&self) -> [PathBuf; 2] {
+        [&self.image, &self.directory].map(|path| Path::new(".").join(path))
+    }
 }
 
 /// Options that are understood and cannot be followed yet are not ignored.

@@ -1,14 +1,13 @@
 //! The process that mounts, watches over the confined one that serves, and unmounts. It reads no byte of the image.
 
 use std::{
-    env,
     ffi::OsStr,
     io::{self, BufRead, BufReader},
     os::{
         fd::{AsFd, OwnedFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     sync::atomic::Ordering,
     thread::{self, JoinHandle},
 };
@@ -36,7 +35,7 @@ pub fn run(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // Before the image is opened: what is wrong with the directory is said first.
     mount_point::check(&arguments.directory).map_err(|error| Failure::failed(error.to_string()))?;
     let (link, theirs) = Link::pair().map_err(|error| failed(error.into()))?;
-    let server = Serving::start(theirs)?;
+    let server = Serving::start(arguments, theirs)?;
     let Some(Message::Opened) = next(&link)? else { return server.end() };
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.directory, options) {
         Ok(mounted) => mounted,
@@ -108,12 +107,11 @@ struct Serving {
 }
 
 impl Serving {
-    /// Starts this command again; the first word says which one it is.
-    fn start(link: Link) -> Result<Self, Failure> {
+    /// Starts this command again.
+    fn start(arguments: &Arguments, link: Link) -> Result<Self, Failure> {
         let cannot =
             |error: io::Error| Failure::failed(format!("cannot start the process that serves: {error}"));
-        let mut command = Command::new(env::current_exe().map_err(cannot)?);
-        command.args(env::args_os().skip(1)).arg(SERVES);
+        let mut command = arguments.again(&[SERVES]).map_err(cannot)?;
         command.stdin(OwnedFd::from(link)).stdout(Stdio::null()).stderr(Stdio::piped());
         // The keys that end programs at a terminal are for this process, which unmounts.
         let mut child = command.process_group(0).spawn().map_err(cannot)?;
