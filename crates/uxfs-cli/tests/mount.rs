@@ -182,6 +182,35 @@ fn the_process_that_serves_holds_what_it_needs() {
     place.unmount();
 }
 
+#[test]
+fn a_mount_tells_what_it_counts() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&["-o", "nouring"]));
+    for file in 0..10 {
+        fs::write(place.directory.join(format!("file-{file}")), "contents").unwrap();
+    }
+    assert!(fs::metadata(place.directory.join("missing")).is_err());
+    File::open(place.directory.join("file-3")).unwrap().sync_all().unwrap();
+    let told: serde_json::Value =
+        serde_json::from_str(&succeeds(&["stats", "--json", text(&place.directory)])).unwrap();
+    assert_eq!(told["operations"]["create"]["count"], 10);
+    assert_eq!(told["operations"]["lookup"]["errors"], 0, "a missing name is an answer");
+    assert!(told["operations"]["fsync"]["longest_nanoseconds"].as_u64().unwrap() > 0);
+    assert!(told["numbers"]["journal_forces"].as_u64().unwrap() > 0, "{told}");
+    assert!(told["numbers"]["nodes"].as_u64().unwrap() >= 10, "{told}");
+    let requests = told["requests"]["device"].as_u64().unwrap();
+    let counts = told["operations"].as_object().unwrap().values();
+    assert_eq!(counts.map(|operation| operation["count"].as_u64().unwrap()).sum::<u64>(), requests);
+    let table = succeeds(&["stats", text(&place.directory)]);
+    assert!(table.lines().any(|line| line.starts_with("create ") && line.contains(" 10 ")), "{table}");
+    let lines = succeeds(&["stats", "--prometheus", text(&place.directory)]);
+    assert!(lines.contains("uxfs_operation_seconds_count{operation=\"create\"} 10\n"), "{lines}");
+    let other = uxfs(&["stats", text(place.folder.path())]);
+    assert_eq!(other.status.code(), Some(1));
+    place.unmount();
+}
+
 /// As mount(8) and umount(8) call their helpers.
 #[test]
 fn helpers_mount_and_unmount() {

@@ -10,6 +10,7 @@
 //! | [`server`] | the file system behind a mount |
 //! | [`link`] | what the process that mounts and the one that serves say to each other |
 //! | [`confinement`] | what the process that serves may still do |
+//! | [`statistics`] | what a mount counts |
 //! | [`session`] | a mount from its first request to its end |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,4 +20,5 @@ pub mod mounting;
 pub mod protocol;
 pub mod server;
 pub mod session;
+pub mod statistics;
 pub mod transport;

@@ -7,9 +7,10 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 10] = [
+const UNSAFE_FILES: [&str; 11] = [
     "crates/uxfs-fuse/src/mounting/device.rs",
     "crates/uxfs-fuse/src/transport/ring/entry.rs",
+    "crates/uxfs-fuse/src/statistics/query.rs",
     "crates/uxfs-fuse/src/confinement/descriptors.rs",
     "crates/uxfs-fuse/tests/confinement/acts.rs",
     "crates/uxfs-block/src/engine/uring.rs",

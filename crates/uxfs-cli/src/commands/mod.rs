@@ -23,6 +23,7 @@ pub mod replay;
 pub mod rescue;
 pub mod shell;
 pub mod stat;
+pub mod stats;
 pub mod tree;
 pub mod umount;
 pub mod undo;
@@ -142,6 +143,8 @@ pub enum Command {
     Mount(mount::Arguments),
     /// Unmount, and wait until the image is whole
     Umount(umount::Arguments),
+    /// Show what a running mount counts: requests and their times, cache, journal
+    Stats(stats::Arguments),
     /// Show or change label and uuid
     Admin(admin::Arguments),
     /// Show any structure field by field, damaged or not
@@ -187,6 +190,7 @@ impl Command {
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Mount(arguments) => mount::run(arguments, context),
             Self::Umount(arguments) => umount::run(arguments, context),
+            Self::Stats(arguments) => stats::run(arguments, context),
             Self::Check(arguments) => check::run(arguments, context),
             Self::Repair(arguments) => repair::run(arguments, context),
             Self::Rescue(arguments) => rescue::run(arguments, context),

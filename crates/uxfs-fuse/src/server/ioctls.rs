@@ -1,4 +1,4 @@
-//! Ioctls: flags and projects of inodes, generation.
+//! Ioctls: flags and projects of inodes, generation, statistics.
 //!
 //! The kernel passes structures whose size is in the number of the ioctl, and asks for permission itself.
 
@@ -18,6 +18,7 @@ use crate::{
         request::{Request, operation::Ioctl},
         wire::ioctl::IoctlOut,
     },
+    statistics::{query, snapshot::Snapshot},
     transport::ReplyBuffer,
 };
 
@@ -32,6 +33,8 @@ const GET_EXTENDED_FLAGS: u32 = 0x801c_581f;
 const SET_EXTENDED_FLAGS: u32 = 0x401c_5820;
 #[doc(alias = "FS_IOC_GETVERSION")]
 const GET_GENERATION: u32 = 0x8008_7601;
+
+const STATISTICS: u32 = query::STATISTICS as u32;
 
 /// The structure of extended flags: flags, extent size hint, extents, project, hint for copies on write, padding.
 #[doc(alias = "fsxattr")]
@@ -94,6 +97,7 @@ impl Server {
                 let status = self.file_system.stat(&inode).map_err(number)?;
                 put_output(&status.generation.to_ne_bytes(), ioctl, reply)
             }
+            STATISTICS => put_output(&statistics_of(self).encode(), ioctl, reply),
             _ => Err(Errno::NOTTY),
         }
     }
@@ -158,6 +162,32 @@ impl Server {
     fn bytes_of(&self, blocks: u32) -> u32 {
         blocks.saturating_mul(self.file_system.geometry().block_size_bytes)
     }
+}
+
+/// All counters of a mount.
+fn statistics_of(server: &Server) -> Snapshot {
+    let cache = server.file_system.cache().counters();
+    let journal = server.file_system.journal().map(|journal| journal.counters()).unwrap_or_default();
+    let numbers = [
+        server.nodes.count() as u64,
+        server.open_files.count() as u64,
+        cache.budget_bytes,
+        cache.resident_bytes,
+        cache.hits,
+        cache.misses,
+        cache.evictions,
+        cache.bytes_read,
+        cache.prefetched,
+        cache.prefetch_used,
+        journal.transactions,
+        journal.checkpoints,
+        journal.log_bytes,
+        journal.changed_bytes,
+        journal.forces,
+        journal.force_nanoseconds,
+        journal.buffers_written_back,
+    ];
+    Snapshot { counted: server.statistics.snapshot(), numbers }
 }
 
 /// As lsattr(1) shows them.

@@ -33,7 +33,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::io::Errno;
@@ -50,7 +50,8 @@ use crate::{
         request::{Operation, Request},
         wire::{header::InHeader, names::EntryOut},
     },
-    transport::{Answer, ReplyBuffer, Service},
+    statistics::Statistics,
+    transport::{Answer, ReplyBuffer, Service, Way},
 };
 
 /// How long the kernel may keep what it knows: nothing else changes the file system.
@@ -66,6 +67,7 @@ pub struct Server {
     pub(crate) nodes: Nodes,
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
+    pub(crate) statistics: Statistics,
     negotiated: OnceLock<Negotiated>,
     has_rings: AtomicBool,
     is_destroyed: AtomicBool,
@@ -81,6 +83,7 @@ impl Server {
             nodes,
             open_files: OpenFiles::default(),
             settings,
+            statistics: Statistics::default(),
             negotiated: OnceLock::new(),
             has_rings: AtomicBool::new(false),
             is_destroyed: AtomicBool::new(false),
@@ -211,29 +214,14 @@ impl Server {
 }
 
 impl Service for Server {
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
-        let negotiated = self.negotiated().unwrap_or_default();
-        let request = match Request::parse(request, negotiated) {
-            Ok(request) => request,
-            Err(error) if error.unanswered().is_some() => return Answer::Error(Errno::INVAL),
-            Err(_) => return Answer::Nothing,
-        };
-        match &request.operation {
-            Operation::Forget(lookups) => {
-                self.forget(request.node_id, *lookups);
-                return Answer::Nothing;
-            }
-            Operation::BatchForget(list) => {
-                list.into_iter().for_each(|forgotten| self.forget(forgotten.node_id, forgotten.lookups));
-                return Answer::Nothing;
-            }
-            Operation::NotifyReply(_) => return Answer::Nothing,
-            _ => {}
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>, way: Way) -> Answer {
+        let begun = Instant::now();
+        let answer = answer(self, request, reply);
+        if let Ok((header, _)) = InHeader::read_from_prefix(request) {
+            let is_error = matches!(answer, Answer::Error(_));
+            self.statistics.count(Opcode::from_number(header.opcode), way, begun.elapsed(), is_error);
         }
-        match self.dispatch(&request, reply) {
-            Ok(()) => Answer::Reply,
-            Err(error) => Answer::Error(error),
-        }
+        answer
     }
 
     fn not_taken(&self, reply: &[u8], request: &[u8]) {
@@ -247,6 +235,31 @@ impl Service for Server {
         {
             self.forget(entry.node_id, 1);
         }
+    }
+}
+
+fn answer(server: &Server, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+    let negotiated = server.negotiated().unwrap_or_default();
+    let request = match Request::parse(request, negotiated) {
+        Ok(request) => request,
+        Err(error) if error.unanswered().is_some() => return Answer::Error(Errno::INVAL),
+        Err(_) => return Answer::Nothing,
+    };
+    match &request.operation {
+        Operation::Forget(lookups) => {
+            server.forget(request.node_id, *lookups);
+            return Answer::Nothing;
+        }
+        Operation::BatchForget(list) => {
+            list.into_iter().for_each(|forgotten| server.forget(forgotten.node_id, forgotten.lookups));
+            return Answer::Nothing;
+        }
+        Operation::NotifyReply(_) => return Answer::Nothing,
+        _ => {}
+    }
+    match server.dispatch(&request, reply) {
+        Ok(()) => Answer::Reply,
+        Err(error) => Answer::Error(error),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
-use super::{Answer, End, ReplyBuffer, Service};
+use super::{Answer, End, ReplyBuffer, Service, Way};
 use crate::protocol::{reply::header::ReplyHeader, wire::header::InHeader};
 
 /// Bytes of a request in front of its data: headers, names.
@@ -61,7 +61,7 @@ impl DeviceChannel {
         let request = self.request.get(..length).unwrap_or_default();
         let mut reply = ReplyBuffer::new(&mut self.reply);
         let unique = InHeader::read_from_prefix(request).map_or(0, |(header, _)| header.unique);
-        let (header, payload) = match service.answer(request, &mut reply) {
+        let (header, payload) = match service.answer(request, &mut reply, Way::Device) {
             Answer::Nothing => return Ok(true),
             Answer::Reply => match ReplyHeader::success(unique, reply.filled().len()) {
                 Ok(header) => (header, reply.filled()),

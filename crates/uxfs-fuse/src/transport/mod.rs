@@ -22,9 +22,32 @@ use rustix::io::Errno;
 /// What answers requests.
 pub trait Service: Send + Sync {
     /// Answers a request, and writes the payload of the reply into `reply`.
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer;
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>, way: Way) -> Answer;
     /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
     fn not_taken(&self, reply: &[u8], request: &[u8]);
+}
+
+/// How a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Through `/dev/fuse`.
+    Device,
+    /// Over io_uring.
+    Ring,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Device, Self::Ring];
+
+    /// One word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Ring => "ring",
+        }
+    }
 }
 
 /// Why a thread stopped to serve.

@@ -27,7 +27,7 @@ use std::{
 use rustix::io::Errno;
 
 use self::entry::{Arrived, RingEntryMemory, Submissions};
-use super::{Answer, End, ReplyBuffer, Service};
+use super::{Answer, End, ReplyBuffer, Service, Way};
 use crate::protocol::reply::header::ReplyHeader;
 
 /// Registering before the kernel has taken the reply to INIT is tried again after this.
@@ -114,12 +114,12 @@ impl RingChannel {
         let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
             self.memory.copy_request(&arrived, &mut self.request);
             let mut reply = ReplyBuffer::new(self.memory.payload());
-            let answer = service.answer(&self.request, &mut reply);
+            let answer = service.answer(&self.request, &mut reply, Way::Ring);
             (answer, reply.filled().len())
         } else {
             let request = self.memory.joined_request(&arrived);
             let mut reply = ReplyBuffer::new(&mut self.reply);
-            let answer = service.answer(request, &mut reply);
+            let answer = service.answer(request, &mut reply, Way::Ring);
             let filled = reply.filled();
             if let Some(place) = self.memory.payload().get_mut(..filled.len()) {
                 place.copy_from_slice(filled);

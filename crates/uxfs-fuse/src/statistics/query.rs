@@ -1,0 +1,25 @@
+//! Asking a mount for its counters.
+#![allow(unsafe_code)]
+
+use std::{fs::File, io, path::Path};
+
+use rustix::{
+    io::Errno,
+    ioctl::{Getter, Opcode, ioctl, opcode},
+};
+
+use super::snapshot::{MOST_BYTES, Snapshot};
+
+/// The number of the ioctl: of this program alone. Linux has none in this group.
+pub const STATISTICS: Opcode = opcode::read::<[u8; MOST_BYTES]>(0xf5, 0x01);
+
+/// Asks the mount that has this directory. Waits for the process that serves.
+///
+/// # Errors
+/// It is no mount of this program (`ENOTTY`), or of another version of it (`EPROTO`), or the directory cannot be opened.
+pub fn of_directory(directory: &Path) -> io::Result<Snapshot> {
+    let directory = File::open(directory)?;
+    // SAFETY: the kernel fills as many bytes as the number of the ioctl says: those of the array.
+    let bytes: [u8; MOST_BYTES] = unsafe { ioctl(&directory, Getter::<STATISTICS, _>::new()) }?;
+    Snapshot::decode(&bytes).ok_or_else(|| Errno::PROTO.into())
+}
