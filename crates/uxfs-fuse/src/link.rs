@@ -78,6 +78,10 @@ impl Link {
     /// # Errors
     /// The other process has ended, or there are more than [`MOST_DESCRIPTORS`].
     pub fn send(&self, message: Message, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        // The space is rounded up.
+        if descriptors.len() > MOST_DESCRIPTORS {
+            return Err(Errno::TOOBIG);
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
