@@ -182,7 +182,10 @@ fn start<'s>(
     }
     for (index, mut channel) in (0..).zip(rings) {
         let serve = move || match gate.wait().has_rings {
-            true => channel.serve(server, stop).map(drop),
+            true => {
+                channel.stay_beside_callers();
+                channel.serve(server, stop).map(drop)
+            }
             false => Ok(()),
         };
         running.push(spawn(scope, format!("fuse-ring-{index}"), serve)?);

@@ -147,6 +147,8 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_prctl, each(0, &NAMES)?);
     rules.insert(libc::SYS_fcntl, each(1, &FILE_CONTROL.map(|command| command as u64))?);
     rules.insert(libc::SYS_ioctl, each(1, &DEVICE_CONTROL)?);
+    // Of itself.
+    rules.insert(libc::SYS_sched_setaffinity, vec![is(0, 0)?]);
     // A failed assertion of the C library ends this process.
     rules.insert(libc::SYS_tgkill, vec![is(0, std::process::id().into())?]);
     // Of itself, and only to read.

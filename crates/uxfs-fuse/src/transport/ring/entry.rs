@@ -210,6 +210,12 @@ impl Submissions {
         Ok(Self { ring: new_ring()?, device: None, queue })
     }
 
+    /// The queue of its entry.
+    #[must_use]
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+
     /// An open `/dev/fuse` of the mount.
     pub fn attach(&mut self, device: OwnedFd) {
         self.device = Some(device);

@@ -24,7 +24,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    thread::{CpuSet, sched_setaffinity},
+};
 
 use self::entry::{Arrived, RingEntryMemory, Submissions};
 use super::{Answer, End, ReplyBuffer, Service, Way};
@@ -70,6 +73,18 @@ impl RingChannel {
     /// `device`: an open `/dev/fuse` of the mount.
     pub fn attach(&mut self, device: OwnedFd) {
         self.submissions.attach(device);
+    }
+
+    /// Keeps the calling thread on the processor of its queue. The kernel puts a request into the queue of the processor on which its caller
+    /// runs: to wake a thread there is a switch, to wake one on another processor an interrupt, which is dear in a virtual machine.
+    pub fn stay_beside_callers(&self) {
+        let mut processors = CpuSet::new();
+        let processor = usize::from(self.submissions.queue());
+        if processor < CpuSet::MAX_CPU {
+            processors.set(processor);
+            // A processor may be missing or forbidden: then the thread runs anywhere.
+            let _ = sched_setaffinity(None, &processors);
+        }
     }
 
     /// Answers requests until the file system is unmounted, or `stop` is set and a request has been answered. The kernel must have taken
