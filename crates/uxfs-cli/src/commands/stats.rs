@@ -8,7 +8,7 @@ use uxfs_fuse::{
     statistics::{
         histogram::end_of_bucket,
         query,
-        snapshot::{Operation, Snapshot},
+        snapshot::{NAMES, Operation, Snapshot},
     },
     transport::Way,
 };
@@ -109,12 +109,9 @@ fn since(now: &Snapshot, before: &Snapshot) -> Snapshot {
         }
     }
     between.counted.operations.retain(|operation| operation.times.count > 0);
-    let numbers = now.named().zip(before.numbers);
-    for ((name, number), earlier) in numbers.collect::<Vec<_>>() {
-        if !is_gauge(name)
-            && let Some(place) = between.place_of(name)
-        {
-            *place = number.saturating_sub(earlier);
+    for ((name, number), earlier) in NAMES.iter().zip(&mut between.numbers).zip(before.numbers) {
+        if !is_gauge(name) {
+            *number = number.saturating_sub(earlier);
         }
     }
     between

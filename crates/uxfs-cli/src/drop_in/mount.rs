@@ -7,7 +7,6 @@ use clap::Parser;
 use crate::{
     commands::{Context, mount, umount},
     failure::Exit,
-    image::EngineArgument,
 };
 
 /// The command line was wrong, as mount(8) has it.
@@ -27,15 +26,8 @@ const FAILED: u8 = 32;
     Examples: mount -t fuse.uxfs disk.img /mnt; in /etc/fstab: /srv/disk.img /mnt fuse.uxfs ro,noauto,user 0 0"
 )]
 pub struct Arguments {
-    /// Image file or block device
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
-    /// Directory on which it is mounted
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
-    /// Options, separated by commas
-    #[arg(short, value_name = "OPTIONS")]
-    options: Vec<String>,
+    #[command(flatten)]
+    target: mount::Target,
     /// The type that mount(8) was given: accepted, without effect
     #[arg(short = 't', value_name = "TYPE")]
     kind: Option<String>,
@@ -82,12 +74,11 @@ pub struct Unmounting {
 
 /// Runs `mount.uxfs` and gives its exit code.
 pub(crate) fn run(arguments: &[OsString]) -> u8 {
-    let Arguments { image, directory, options, is_fake, .. } = match super::parse(arguments, USAGE) {
+    let Arguments { target, is_fake, .. } = match super::parse(arguments, USAGE) {
         Ok(arguments) => arguments,
         Err(exit) => return exit,
     };
-    let engine = EngineArgument::default();
-    let arguments = mount::Arguments::of_helper(image, directory, options, engine);
+    let arguments = mount::Arguments::of_helper(target);
     let outcome = if is_fake { arguments.verify() } else { mount::run(&arguments, &Context::default()) };
     code_of(outcome)
 }

@@ -148,11 +148,6 @@ impl Snapshot {
         Some(Self { counted, numbers: head.numbers })
     }
 
-    /// The number with this name.
-    pub fn place_of(&mut self, name: &str) -> Option<&mut u64> {
-        NAMES.iter().zip(&mut self.numbers).find(|(own, _)| **own == name).map(|(_, number)| number)
-    }
-
     /// The numbers with their names.
     pub fn named(&self) -> impl Iterator<Item = Named> + '_ {
         NAMES.into_iter().zip(self.numbers)

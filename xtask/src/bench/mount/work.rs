@@ -99,7 +99,7 @@ impl Work {
         matches!(self, Self::Read { .. } | Self::RandomRead { .. } | Self::Tree { is_cold: true, .. })
     }
 
-    /// What is there before.
+    /// Makes the files that the work needs. Their time does not count.
     pub fn prepare(&self, root: &Path) -> Result<()> {
         match self {
             Self::Read { mebibytes, jobs } => write(root, *mebibytes, *jobs).map(drop),

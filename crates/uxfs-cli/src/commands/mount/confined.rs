@@ -115,7 +115,7 @@ impl Arguments {
             writable: !only_reads,
             lock: if only_reads { Lock::Shared } else { Lock::Exclusive },
         };
-        Ok(open(&self.image, &open_options).map_err(Error::from)?)
+        Ok(open(&self.target.image, &open_options).map_err(Error::from)?)
     }
 }
 

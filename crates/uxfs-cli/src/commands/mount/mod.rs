@@ -45,15 +45,8 @@ const SERVES: &str = "--serves";
     Examples:\n  uxfs mount disk.img /mnt\n  uxfs mount -o ro,offset=1048576 disk.img ~/mnt\n  uxfs umount /mnt"
 )]
 pub struct Arguments {
-    /// Image file or block device
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
-    /// Directory on which it is mounted
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
-    /// Options, separated by commas
-    #[arg(short, value_name = "OPTIONS")]
-    options: Vec<String>,
+    #[command(flatten)]
+    target: Target,
     /// Stay in the foreground
     #[arg(short, long)]
     foreground: bool,
@@ -68,17 +61,31 @@ pub struct Arguments {
     pub(crate) serves: bool,
 }
 
+/// Image, directory and options: those of the command and of the helper of mount(8).
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    /// Image file or block device
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// Directory on which it is mounted
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+    /// Options, separated by commas
+    #[arg(short, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
     let options = arguments.parse()?;
     if options.is_remount {
-        let remounted = mounting::remount(&arguments.directory, &options);
+        let remounted = mounting::remount(&arguments.target.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
     if !arguments.foreground && !arguments.is_awaited && !arguments.serves {
         return background::run(arguments);
     }
-    let about = arguments.image.display();
+    let about = arguments.target.image.display();
     if arguments.serves {
         return confined::serve(arguments, &options).about(about);
     }
@@ -87,13 +94,9 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
 
 impl Arguments {
     /// As mount(8) asks.
-    pub(crate) fn of_helper(
-        image: PathBuf,
-        directory: PathBuf,
-        options: Vec<String>,
-        engine: EngineArgument,
-    ) -> Self {
-        Self { image, directory, options, engine, foreground: false, is_awaited: false, serves: false }
+    pub(crate) fn of_helper(target: Target) -> Self {
+        let engine = EngineArgument::default();
+        Self { target, engine, foreground: false, is_awaited: false, serves: false }
     }
 
     /// Looks at the options, and mounts nothing.
@@ -103,7 +106,7 @@ impl Arguments {
 
     fn parse(&self) -> Result<FuseMountOptions, Failure> {
         let mut options = FuseMountOptions::default();
-        for list in &self.options {
+        for list in &self.target.options {
             options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
         }
         refuse_unknown(&options)?;
@@ -117,7 +120,7 @@ impl Arguments {
     fn again(&self, more: &[&str]) -> io::Result<process::Command> {
         let mut command = process::Command::new(env::current_exe()?);
         command.arg("mount").args(self.image_and_directory());
-        for options in &self.options {
+        for options in &self.target.options {
             command.arg("-o").arg(options);
         }
         let engine = self.engine.to_possible_value();
@@ -128,7 +131,7 @@ impl Arguments {
 
     /// A name that begins with a dash is no option.
     fn image_and_directory(&self) -> [PathBuf; 2] {
-        [&self.image, &self.directory].map(|path| Path::new(".").join(path))
+        [&self.target.image, &self.target.directory].map(|path| Path::new(".").join(path))
     }
 }
 

@@ -30,14 +30,23 @@ const LOOK_MILLISECONDS: u32 = 100;
 /// Runs it until the file system is unmounted and the image is whole.
 pub fn run(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let interrupt = Interrupt::watch().map_err(failed)?;
-    let image = std::fs::canonicalize(&arguments.image)
+    let image = std::fs::canonicalize(&arguments.target.image)
         .map_err(|error| Failure::failed(uxfs_block::words::in_words(&error).to_string()))?;
     // Before the image is opened: what is wrong with the directory is said first.
-    mount_point::check(&arguments.directory).map_err(|error| Failure::failed(error.to_string()))?;
+    mount_point::check(&arguments.target.directory).map_err(|error| Failure::failed(error.to_string()))?;
     let (link, theirs) = Link::pair().map_err(|error| failed(error.into()))?;
     let server = Serving::start(arguments, theirs)?;
+    // A long log may be recovered meanwhile.
+    while !link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
+        if interrupt.flag().load(Ordering::Relaxed) {
+            server.stop();
+            return Err(Failure::failed(
+                "interrupted: nothing is mounted, and the next mount recovers the log",
+            ));
+        }
+    }
     let Some(Message::Opened) = next(&link)? else { return server.end() };
-    let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.directory, options) {
+    let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
         Ok(mounted) => mounted,
         Err(error) => {
             drop(link);
@@ -123,6 +132,12 @@ impl Serving {
             })
         });
         Ok(Self { child, lines })
+    }
+
+    /// Ends it now. What it has not written the log has.
+    fn stop(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Waits for its end. What went wrong it has said itself.
