@@ -27,7 +27,8 @@ pub fn give_up() -> io::Result<()> {
         become_unprivileged();
     }
     // As that user there are none left; in a user namespace that does not map it there are.
-    set_capabilities(None, CapabilitySets::default_empty())?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
     Ok(())
 }
 
@@ -37,16 +38,5 @@ fn become_unprivileged() {
     let _ = set_thread_groups(&[]);
     if set_thread_res_gid(gid, gid, gid).is_ok() {
         let _ = set_thread_res_uid(uid, uid, uid);
-    }
-}
-
-trait Empty {
-    fn default_empty() -> Self;
-}
-
-impl Empty for CapabilitySets {
-    fn default_empty() -> Self {
-        let none = CapabilitySet::empty();
-        Self { effective: none, permitted: none, inheritable: none }
     }
 }
