@@ -211,6 +211,26 @@ fn a_mount_tells_what_it_counts() {
     place.unmount();
 }
 
+/// df and others open every mount for a moment.
+#[test]
+fn a_mount_that_is_busy_for_a_moment_is_unmounted() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    fs::write(place.file(), "contents").unwrap();
+    let held = File::open(place.file()).unwrap();
+    let busy = uxfs(&["umount", text(&place.directory)]);
+    assert_eq!(busy.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&busy.stderr).contains("busy"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            drop(held);
+        });
+        place.unmount();
+    });
+}
+
 /// As mount(8) and umount(8) call their helpers.
 #[test]
 fn helpers_mount_and_unmount() {

@@ -11,7 +11,11 @@ use uxfs_block::{
     claim::Lock,
     engine::{OpenOptions, open},
 };
-use uxfs_fuse::mounting::{direct, fusermount, mount_table::MountTable};
+use uxfs_fuse::mounting::{
+    direct::{self, DirectError},
+    fusermount,
+    mount_table::MountTable,
+};
 
 use crate::{
     commands::Context,
@@ -20,6 +24,8 @@ use crate::{
 
 /// How often the image is tried.
 const LOOK: Duration = Duration::from_millis(10);
+/// A mount that is busy for longer is in use.
+const LONGEST_BUSY: Duration = Duration::from_millis(500);
 /// A server that takes longer is told about.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -54,15 +60,31 @@ impl Arguments {
         let table = MountTable::read().map_err(|error| failed(error.to_string()))?;
         let entry = table.at(&directory).filter(|entry| entry.is_fuse()).cloned();
         let entry = entry.ok_or_else(|| failed("nothing is mounted here by uxfs".into()))?;
-        if direct::may_mount() {
-            direct::unmount(&directory, self.lazy).map_err(|error| failed(error.to_string()))?;
-        } else {
-            fusermount::unmount(&directory, self.lazy).map_err(|error| failed(error.to_string()))?;
-        }
+        self.unmount(&directory)?;
         if !self.lazy {
             wait_for(Path::new(&entry.source))?;
         }
         Ok(Exit::Success)
+    }
+}
+
+impl Arguments {
+    /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for.
+    fn unmount(&self, directory: &Path) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            // fusermount3 tells in words alone why it fails.
+            let unmounted = match direct::may_mount() {
+                true => direct::unmount(directory, self.lazy)
+                    .map_err(|error| (matches!(error, DirectError::Busy(_)), error.to_string())),
+                false => fusermount::unmount(directory, self.lazy).map_err(|error| (true, error.to_string())),
+            };
+            match unmounted {
+                Ok(()) => return Ok(()),
+                Err((true, _)) if begun.elapsed() < LONGEST_BUSY => thread::sleep(LOOK),
+                Err((_, words)) => return Err(Failure::failed(words)),
+            }
+        }
     }
 }
 
