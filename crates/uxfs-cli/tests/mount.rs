@@ -138,6 +138,46 @@ fn what_was_synced_survives_the_end_of_the_server() {
     place.unmount();
 }
 
+/// The image as a crash leaves it: the log has what was synced, and the rest of it does not.
+#[test]
+fn without_recovery_the_state_before_the_log_is_shown() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    fs::write(place.directory.join("before"), "before").unwrap();
+    place.unmount();
+    succeeded(&place.mount(&[]));
+    write_and_sync(&place, 7);
+    for process in processes_of(&place.image) {
+        kill("-9", &process);
+    }
+    wait_for_the_end(&place.image);
+    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+    let bytes = fs::read(&place.image).unwrap();
+    let names = |place: &Place| {
+        let entries = fs::read_dir(&place.directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    for (options, expected) in [("ro,norecovery", &["before"][..]), ("ro", &["before", "file"])] {
+        succeeded(&place.mount(&["-o", options]));
+        assert_eq!(names(&place), expected, "{options}");
+        assert_eq!(fs::read(place.directory.join("before")).unwrap(), b"before");
+        succeeds(&["umount", text(&place.directory)]);
+        assert!(fs::read(&place.image).unwrap() == bytes, "{options}: the image has changed");
+    }
+    let listed = succeeds(&["ls", "--ignore-log", text(&place.image)]);
+    assert!(listed.contains("before") && !listed.contains("file"), "{listed}");
+    let refused = place.mount(&["-o", "norecovery"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("norecovery,ro"));
+    succeeded(&place.mount(&[]));
+    assert_eq!(names(&place), ["before", "file"]);
+    place.unmount();
+}
+
 #[test]
 fn a_signal_unmounts_and_makes_the_image_whole() {
     require!(Judge::XfsRepair, Judge::Kernel);

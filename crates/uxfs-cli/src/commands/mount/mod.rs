@@ -38,7 +38,8 @@ const SERVES: &str = "--serves";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The image is mounted through FUSE: by root, or by a user through fusermount3 (package fuse3). The command returns once \
-    the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first.\n\
+    the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first, \
+    with ro in memory only; with norecovery,ro it is shown without its log.\n\
     Options for -o, as in /etc/fstab: ro, norecovery, allow_other, suid, dev, noexec, uid=, gid=, noatime, relatime, strictatime, \
     nodiratime, sync, dirsync, commit=SECONDS, cache=SIZE, offset=BYTES, threads=N, uring, nouring, no_writeback_cache, auto_unmount, fsname=, subtype=, \
     max_read=, remount.\n\
@@ -110,6 +111,10 @@ impl Arguments {
             options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
         }
         refuse_unknown(&options)?;
+        if options.ignores_log && !options.is_read_only {
+            let failure = Failure::usage("without its log a file system is shown for reading only");
+            return Err(failure.with_remedy("mount it with the options norecovery,ro"));
+        }
         if options.has_ring == Some(true) {
             availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
         }
