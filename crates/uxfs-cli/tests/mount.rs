@@ -61,16 +61,21 @@ fn succeeded(output: &Output) {
 
 /// The process that serves a mount, and the one that mounted it.
 fn processes_of(image: &Path) -> [String; 2] {
-    let of = |last: &str| {
-        let pattern = format!("{} .*{last}$", text(image));
-        let output = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
-        let found = String::from_utf8(output.stdout).unwrap();
-        let mut found = found.lines().map(str::to_owned);
+    let of = |name: &str| {
+        let mut found = processes(image).into_iter().filter(|process| {
+            fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+        });
         let only = found.next().unwrap();
         assert_eq!(found.next(), None);
         only
     };
-    [of("--serves"), of("--is-awaited")]
+    [of("uxfs-serve"), of("uxfs-mount")]
+}
+
+/// The processes that have an image on their command line.
+fn processes(image: &Path) -> Vec<String> {
+    let output = Command::new("pgrep").args(["-f", text(image)]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 fn kill(signal: &str, process: &str) {
@@ -80,8 +85,7 @@ fn kill(signal: &str, process: &str) {
 /// Waits until nothing serves or mounts the image any more.
 fn wait_for_the_end(image: &Path) {
     for _ in 0..100 {
-        let pattern = format!("{} .*--is-awaited", text(image));
-        if Command::new("pgrep").args(["-f", &pattern]).output().unwrap().stdout.is_empty() {
+        if processes(image).is_empty() {
             return;
         }
         thread::sleep(Duration::from_millis(50));
