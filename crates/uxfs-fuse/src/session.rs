@@ -4,6 +4,9 @@
 //! rings ─▶ mount ─▶ first thread: INIT ─▶ further threads, kernel limits ─▶ requests … ─▶ unmounted ─▶ the image is made whole
 //! ```
 //!
+//! A thread that cannot take requests any more asks for the end of the mount ([`Trouble::has_failed`](crate::server::trouble::Trouble::has_failed)): the other threads wait in the kernel
+//! until there are no users.
+//!
 //! With rings the threads of `/dev/fuse` stay: what the kernel does not send through rings comes there, and everything, should it take no
 //! ring.
 
@@ -101,11 +104,14 @@ pub fn serve(
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
         let has_rings =
             |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
+        let serve = |first: &mut DeviceChannel| {
+            first.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail())
+        };
         let mut outcome = match negotiated {
             Ok(Some(negotiated)) => {
                 gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
                 on_ready();
-                first.serve(server, stop).map(drop).map_err(SessionError::Transport)
+                serve(&mut first).map_err(SessionError::Transport)
             }
             other => {
                 gate.open(Go { has_rings: false, is_mounted: false });
@@ -175,7 +181,7 @@ fn start<'s>(
 ) -> Result<(), SessionError> {
     for (index, mut channel) in (1..).zip(others) {
         let serve = move || match gate.wait().is_mounted {
-            true => channel.serve(server, stop).map(drop),
+            true => channel.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail()),
             false => Ok(()),
         };
         running.push(spawn(scope, format!("fuse-{index}"), serve)?);
@@ -184,7 +190,7 @@ fn start<'s>(
         let serve = move || match gate.wait().has_rings {
             true => {
                 channel.stay_beside_callers();
-                channel.serve(server, stop).map(drop)
+                channel.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail())
             }
             false => Ok(()),
         };

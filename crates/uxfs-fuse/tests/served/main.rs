@@ -2,6 +2,7 @@
 //! and the kernel look at the image.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod ioctls;
 mod rings;
 
 use std::{
@@ -24,7 +25,8 @@ use uxfs_fuse::{
     server::{Server, settings::Settings},
     session,
 };
-use uxfs_testkit::{image::TestImage, judges::Judge, require};
+use uxfs_testkit::{image::TestImage, judges::Judge, require, watchdog::Watchdog};
+use uxfs_volume::error::Error;
 
 /// An image that is mounted while a test uses it.
 struct Served {
@@ -45,6 +47,11 @@ impl Served {
 
     /// Mounts with these options, uses the mount, unmounts, and closes the file system.
     fn used(&self, options: &str, usage: impl FnOnce(&Path) + Send) {
+        self.used_and_closed(options, usage).unwrap();
+    }
+
+    /// As [`used`](Self::used). Gives whether the image is whole.
+    fn used_and_closed(&self, options: &str, usage: impl FnOnce(&Path) + Send) -> Result<(), Error> {
         let options = FuseMountOptions::parse(options).unwrap();
         let file_system =
             self.image.mount_logged(LogOptions { has_background: true, ..LogOptions::default() });
@@ -52,6 +59,7 @@ impl Served {
         let mut mounted =
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
+        let _watchdog = Watchdog::new(&[&mount_point]);
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
@@ -70,11 +78,12 @@ impl Served {
             let capabilities = server.negotiated().unwrap().capabilities;
             assert!(capabilities.contains(Capabilities::OVER_IO_URING));
         }
-        server.close().unwrap();
+        let closed = server.close();
         drop(server);
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }
+        closed
     }
 }
 
