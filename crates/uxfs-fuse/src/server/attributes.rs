@@ -96,6 +96,10 @@ impl Server {
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
+        // The kernel is about to write past its cache: see `notifier`.
+        if asked.changes.is_empty() && self.settings.has_writeback_cache {
+            self.notifier.write_and_drop_contents(node);
+        }
         let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };

@@ -3,7 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | here | the server, and which function answers which request |
+//! | [`listings`] | whether a listing gives attributes, too |
 //! | [`nodes`] | inodes that the kernel remembers |
+//! | [`notifier`] | asks the kernel to write and drop what it has cached |
 //! | [`open_files`] | files that are open |
 //! | [`settings`] | what a mount asks of its server |
 //! | `attributes` | GETATTR, SETATTR, STATX, STATFS; access times |
@@ -12,6 +14,7 @@
 //! | `contents` | OPEN, READ, WRITE and what else changes contents |
 //! | `extended_attributes` | extended attributes and access control lists |
 //! | `ioctls` | flags, projects, label |
+//! | `effort` | how long answering a request may take |
 //!
 //! Invariants:
 //! 1. The kernel is the only one that changes the file system while it is mounted: what it caches stays true.
@@ -21,10 +24,13 @@
 mod attributes;
 mod contents;
 mod directories;
+pub mod effort;
 mod extended_attributes;
 mod ioctls;
+pub mod listings;
 mod names;
 pub mod nodes;
+pub mod notifier;
 pub mod open_files;
 pub mod settings;
 
@@ -33,7 +39,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::io::Errno;
@@ -41,7 +47,7 @@ use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::{nodes::Nodes, open_files::OpenFiles, settings::Settings};
+use self::{listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles, settings::Settings};
 use crate::{
     protocol::{
         directory::nodes_of,
@@ -50,21 +56,24 @@ use crate::{
         request::{Operation, Request},
         wire::{header::InHeader, names::EntryOut},
     },
+    session::Served,
     statistics::Statistics,
-    transport::{Answer, ReplyBuffer, Service, Way},
+    transport::{Answer, Outcome, ReplyBuffer, Service, turns::Effort},
 };
 
 /// How long the kernel may keep what it knows: nothing else changes the file system.
-pub(crate) const VALID: Duration = Duration::from_secs(1 << 30);
+pub const VALID: Duration = Duration::from_secs(1 << 30);
 
 /// Result of answering a request: the reply is in its buffer.
-pub(crate) type Answered = Result<(), Errno>;
+pub type Answered = Result<(), Errno>;
 
 /// What answers the requests of one mount.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) file_system: Arc<FileSystem>,
     pub(crate) nodes: Nodes,
+    pub(crate) listings: Listings,
+    pub(crate) notifier: Notifier,
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
@@ -81,6 +90,8 @@ impl Server {
         Self {
             file_system,
             nodes,
+            listings: Listings::default(),
+            notifier: Notifier::default(),
             open_files: OpenFiles::default(),
             settings,
             statistics: Statistics::default(),
@@ -88,17 +99,6 @@ impl Server {
             has_rings: AtomicBool::new(false),
             is_destroyed: AtomicBool::new(false),
         }
-    }
-
-    /// What was agreed with the kernel, once its first request has been answered.
-    #[must_use]
-    pub fn negotiated(&self) -> Option<Negotiated> {
-        self.negotiated.get().copied()
-    }
-
-    /// Rings are there: the reply to the first request will ask for them.
-    pub fn offer_rings(&self) {
-        self.has_rings.store(true, Ordering::Release);
     }
 
     /// Forgets all nodes and open files, frees unlinked inodes, and closes the file system.
@@ -115,12 +115,6 @@ impl Server {
     #[must_use]
     pub fn file_system(&self) -> &Arc<FileSystem> {
         &self.file_system
-    }
-
-    /// What the mount asks for.
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// Opens the inode of a node.
@@ -153,7 +147,7 @@ impl Server {
         let node = request.node_id;
         match &request.operation {
             O::Initialize(init) => self.initialize(init, reply),
-            O::Lookup(name) => self.lookup(node, name, reply),
+            O::Lookup(name) => self.lookup(request, name, reply),
             O::GetAttributes(handle) => self.get_attributes(node, *handle, reply),
             O::SetAttributes(changes) => self.set_attributes(node, changes, reply),
             O::Statx(statx) => self.statx(node, statx, reply),
@@ -180,7 +174,7 @@ impl Server {
             O::CopyFileRange(copy) => self.copy_file_range(node, copy, false, reply),
             O::CopyFileRange64(copy) => self.copy_file_range(node, copy, true, reply),
             O::ReadDirectory(read) => self.read_directory(node, read, reply),
-            O::ReadDirectoryPlus(read) => self.read_directory_plus(node, read, reply),
+            O::ReadDirectoryPlus(read) => self.read_directory_plus(request, read, reply),
             O::SetExtendedAttribute(set) => self.set_extended_attribute(node, set),
             O::GetExtendedAttribute(get) => self.get_extended_attribute(node, get, reply),
             O::ListExtendedAttributes(room) => self.list_extended_attributes(request, *room, reply),
@@ -213,15 +207,38 @@ impl Server {
     }
 }
 
+impl Served for Server {
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        self.negotiated.get().copied()
+    }
+
+    fn offer_rings(&self) {
+        self.has_rings.store(true, Ordering::Release);
+    }
+
+    fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+}
+
 impl Service for Server {
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>, way: Way) -> Answer {
-        let begun = Instant::now();
-        let answer = answer(self, request, reply);
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+        answer(self, request, reply)
+    }
+
+    fn effort(&self, request: &[u8]) -> Effort {
+        effort::of(request)
+    }
+
+    fn answered(&self, request: &[u8], outcome: Outcome) {
         if let Ok((header, _)) = InHeader::read_from_prefix(request) {
-            let is_error = matches!(answer, Answer::Error(_));
-            self.statistics.count(Opcode::from_number(header.opcode), way, begun.elapsed(), is_error);
+            let opcode = Opcode::from_number(header.opcode);
+            self.statistics.count(opcode, outcome.way, outcome.elapsed, outcome.is_error);
         }
-        answer
     }
 
     fn not_taken(&self, reply: &[u8], request: &[u8]) {
@@ -278,6 +295,9 @@ pub(crate) fn number(error: Error) -> Errno {
 }
 
 /// Adds a structure to a reply.
-pub(crate) fn put<T: IntoBytes + Immutable>(reply: &mut ReplyBuffer<'_>, structure: &T) -> Answered {
+///
+/// # Errors
+/// It has no room for it.
+pub fn put<T: IntoBytes + Immutable>(reply: &mut ReplyBuffer<'_>, structure: &T) -> Answered {
     reply.push(structure.as_bytes())
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod rings;
+mod set_id;
 
 use std::{
     ffi::OsStr,
@@ -22,7 +23,7 @@ use uxfs_fuse::{
     mounting::{self, direct, options::FuseMountOptions},
     protocol::initialization::Capabilities,
     server::{Server, settings::Settings},
-    session,
+    session::{self, Served as _},
 };
 use uxfs_testkit::{image::TestImage, judges::Judge, require};
 
@@ -56,7 +57,7 @@ impl Served {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
                 let devices = session::devices(&mut mounted, None).unwrap();
-                session::serve(&server, devices, rings, || session::set_kernel_limits(&mounted))
+                session::serve(server.as_ref(), devices, rings, || session::set_kernel_limits(&mounted))
             });
             let used = scope.spawn(|| usage(&mount_point)).join();
             if direct::unmount(&mount_point, false).is_err() {

@@ -77,7 +77,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
         pass_signals_on(&link, interrupt.flag());
         let devices = descriptors.into_iter().map(FuseDevice::from).collect();
-        let served = session::serve(&server, devices, rings, || {
+        let served = session::serve(server.as_ref(), devices, rings, || {
             // Where the other process is gone, the mount is there all the same.
             let _ = link.send(Message::Served, &[]);
         });
