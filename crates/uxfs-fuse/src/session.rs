@@ -83,6 +83,24 @@ pub trait Served: Service {
     fn notifier(&self) -> &Notifier;
 }
 
+impl<S: Served> Served for Arc<S> {
+    fn settings(&self) -> &Settings {
+        (**self).settings()
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        (**self).negotiated()
+    }
+
+    fn offer_rings(&self) {
+        (**self).offer_rings();
+    }
+
+    fn notifier(&self) -> &Notifier {
+        (**self).notifier()
+    }
+}
+
 /// Serves a mount until it is unmounted. `devices`: see [`devices`]; `rings`: see [`rings`]. `on_ready` is called once the kernel has its
 /// first answer. The image is left to [`Server::close`](crate::server::Server::close).
 ///

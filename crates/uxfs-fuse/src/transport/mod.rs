@@ -19,7 +19,7 @@ pub mod device;
 pub mod ring;
 pub mod turns;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 
@@ -35,6 +35,24 @@ pub trait Service: Send + Sync {
     fn answered(&self, request: &[u8], outcome: Outcome);
     /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
     fn not_taken(&self, reply: &[u8], request: &[u8]);
+}
+
+impl<S: Service> Service for Arc<S> {
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+        (**self).answer(request, reply)
+    }
+
+    fn effort(&self, request: &[u8]) -> Effort {
+        (**self).effort(request)
+    }
+
+    fn answered(&self, request: &[u8], outcome: Outcome) {
+        (**self).answered(request, outcome);
+    }
+
+    fn not_taken(&self, reply: &[u8], request: &[u8]) {
+        (**self).not_taken(reply, request);
+    }
 }
 
 /// How a request came.

@@ -46,6 +46,16 @@ impl Served {
 
     /// Mounts with these options, uses the mount, unmounts, and closes the file system.
     fn used(&self, options: &str, usage: impl FnOnce(&Path) + Send) {
+        self.used_through(options, |server| server, usage);
+    }
+
+    /// As [`used`](Self::used), served by what `wrap` makes of the server.
+    fn used_through<S: session::Served>(
+        &self,
+        options: &str,
+        wrap: impl FnOnce(Arc<Server>) -> S,
+        usage: impl FnOnce(&Path) + Send,
+    ) {
         let options = FuseMountOptions::parse(options).unwrap();
         let file_system =
             self.image.mount_logged(LogOptions { has_background: true, ..LogOptions::default() });
@@ -53,11 +63,12 @@ impl Served {
         let mut mounted =
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
+        let service = wrap(Arc::clone(&server));
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
                 let devices = session::devices(&mut mounted, None).unwrap();
-                session::serve(server.as_ref(), devices, rings, || session::set_kernel_limits(&mounted))
+                session::serve(&service, devices, rings, || session::set_kernel_limits(&mounted))
             });
             let used = scope.spawn(|| usage(&mount_point)).join();
             if direct::unmount(&mount_point, false).is_err() {
@@ -72,7 +83,7 @@ impl Served {
             assert!(capabilities.contains(Capabilities::OVER_IO_URING));
         }
         server.close().unwrap();
-        drop(server);
+        drop((service, server));
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }
