@@ -180,7 +180,18 @@ impl Action {
             Call::Link { node, parent, name } => vec![Operation::Link { node, parent, name }],
             Call::Remove { parent, name } => vec![Operation::Remove { parent, name }],
             Call::Rename { parent, name, new_parent, new_name, how } => {
-                vec![Operation::Rename { parent, name, new_parent, new_name, how }]
+                let mut all = vec![Operation::Rename { parent, name, new_parent, new_name, how }];
+                if how == RenameHow::Whiteout {
+                    // Linux makes the whiteout in the new directory first.
+                    let group = group_of_new(model, new_parent, self.caller());
+                    all.push(Operation::SetAttributes {
+                        node: new,
+                        mode: None,
+                        owner: Some((self.caller(), group)),
+                        project: None,
+                    });
+                }
+                all
             }
             Call::SetXattr { node, name, value } => vec![Operation::SetXattr { node, name, value }],
             Call::RemoveXattr { node, name } => vec![Operation::RemoveXattr { node, name }],
@@ -269,6 +280,12 @@ fn acl_after_chmod(node: &Node, mode: u16) -> Option<Vec<u8>> {
     Some(acl.to_xattr())
 }
 
+/// A directory may give its group to what is made in it.
+fn group_of_new(model: &Model, parent: NodeId, caller: u32) -> u32 {
+    let directory = model.node(parent).filter(|directory| directory.mode() & SET_GROUP != 0);
+    directory.map_or(caller, |directory| directory.owner().1)
+}
+
 /// A new file: what it has from its directory.
 struct Made {
     mode: u16,
@@ -282,7 +299,7 @@ impl Made {
             return Self { mode, owner: (caller, caller), lists: Vec::new() };
         };
         let has_group = directory.mode() & SET_GROUP != 0;
-        let group = if has_group { directory.owner().1 } else { caller };
+        let group = group_of_new(model, parent, caller);
         let of_directory = if has_group && kind == FileType::Directory { SET_GROUP } else { 0 };
         let mut made = Self { mode: mode | of_directory, owner: (caller, group), lists: Vec::new() };
         if kind == FileType::SymbolicLink {

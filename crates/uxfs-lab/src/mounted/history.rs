@@ -187,9 +187,32 @@ impl History {
 
 /// An operation in a line.
 fn short(operation: &Operation) -> String {
-    let mut text = format!("{operation:?}");
-    text.truncate(300);
-    text
+    match operation {
+        Operation::Create { parent, name, file, mode, owner } => {
+            let mut file = format!("{file:?}");
+            file.truncate(20);
+            format!("create {} in {parent}: {file} {mode:o} {owner:?}", shown(name))
+        }
+        Operation::Link { node, parent, name } => format!("link {node} as {} in {parent}", shown(name)),
+        Operation::Remove { parent, name } => format!("remove {} in {parent}", shown(name)),
+        Operation::Rename { parent, name, new_parent, new_name, how } => {
+            format!("rename {} in {parent} to {} in {new_parent}, {how:?}", shown(name), shown(new_name))
+        }
+        Operation::SetAttributes { node, mode, owner, .. } => {
+            format!("{node}: mode {:o}, owner {owner:?}", mode.unwrap_or(0))
+        }
+        Operation::SetXattr { node, name, value } => {
+            format!("{node}: {} of {} bytes", shown(name), value.len())
+        }
+        Operation::RemoveXattr { node, name } => format!("{node}: without {}", shown(name)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn shown(name: &[u8]) -> String {
+    let is_long = name.len() > 30;
+    let start = name.get(..30).unwrap_or(name).escape_ascii();
+    if is_long { format!("{start}… ({} bytes)", name.len()) } else { start.to_string() }
 }
 
 fn distinct<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<&'a Contents> {

@@ -87,7 +87,7 @@ impl fmt::Display for Tally {
 const SHAPES: [&[&str]; 6] = [
     &[],
     &["-b", "size=1k"],
-    &["-m", "rmapbt=1", "-d", "agcount=7"],
+    &["-m", "rmapbt=1", "-d", "agcount=5"],
     &["-n", "size=8k", "-i", "size=1024"],
     &["-m", "reflink=0", "-b", "size=2k"],
     &["-n", "parent=1", "-i", "nrext64=1"],

@@ -309,7 +309,8 @@ impl Member {
         }
         for (id, node) in model.nodes().filter(|(id, node)| *id != self.shared && node.is_visible()) {
             let times = observed.times.get(&node.inode());
-            lines.extend(times.and_then(|found| self.modified.complaint(id, found)));
+            let complaint = times.and_then(|found| self.modified.complaint(id, found));
+            lines.extend(complaint.map(|words| format!("{words}\n    {}", self.history.of_file(id))));
         }
         if lines.is_empty() && model.digest() == tree.digest {
             return Ok(());

@@ -128,6 +128,9 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.is_mounted {
             drop(Unmount(self.directory.path()));
+            // Files may be open still, and the image is of no use any more.
+            let _ = pidfd_send_signal(&self.supervisor, Signal::KILL);
+            let _ = pidfd_send_signal(&self.server, Signal::KILL);
             let _ = self.wait_for_the_end();
         }
     }

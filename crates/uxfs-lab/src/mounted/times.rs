@@ -5,6 +5,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use uxfs_volume::inode::FileType;
+
 use super::{
     action::{Call, Way},
     walk::Times,
@@ -45,10 +47,15 @@ impl Modified {
             Call::Create { parent, .. } => [*parent, new].into_iter().for_each(&mut set),
             Call::Temporary { .. } => set(new),
             Call::Link { parent, .. } | Call::Remove { parent, .. } => set(*parent),
-            Call::Rename { parent, new_parent, how, .. } => {
+            Call::Rename { parent, name, new_parent, new_name, how } => {
                 [*parent, *new_parent].into_iter().for_each(&mut set);
                 if *how == RenameHow::Whiteout {
                     set(new);
+                }
+                if *how == RenameHow::Exchange && parent != new_parent {
+                    // Their `..` is another one: XFS tells of that here, and not where one directory moves.
+                    let children = [(parent, name), (new_parent, new_name)];
+                    children.into_iter().filter_map(|at| directory_at(model, at)).for_each(&mut set);
                 }
             }
             // A page that is dirty already changes no time.
@@ -84,4 +91,9 @@ fn tick_before((seconds, nanoseconds): Time) -> Time {
         true => (seconds - 1, nanoseconds + SECOND_NANOSECONDS - TICK_NANOSECONDS),
         false => (seconds, nanoseconds - TICK_NANOSECONDS),
     }
+}
+
+fn directory_at(model: &Model, (parent, name): (&NodeId, &Vec<u8>)) -> Option<NodeId> {
+    let child = *model.node(*parent)?.children.get(name)?;
+    (model.node(child)?.kind() == FileType::Directory).then_some(child)
 }
