@@ -220,7 +220,8 @@ impl Action {
             Call::Chown { node, owner } => model.node(node).map_or(Vec::new(), |found| {
                 let is_directory = found.kind() == FileType::Directory;
                 let mode = (!is_directory).then(|| without_set_id(found.mode()));
-                vec![Operation::SetAttributes { node, mode, owner: Some(owner), project: None }]
+                let change = Operation::SetAttributes { node, mode, owner: Some(owner), project: None };
+                loses_capability(model, node).into_iter().chain([change]).collect()
             }),
             _ => Vec::new(),
         }
@@ -247,14 +248,23 @@ impl Action {
         let mode = model.node(node).map_or(0, Node::mode);
         let cleared = without_set_id(mode);
         let clears = self.is_by_user && mode != cleared;
+        let lost = loses_capability(model, node);
         let first = clears.then_some(Operation::SetAttributes {
             node,
             mode: Some(cleared),
             owner: None,
             project: None,
         });
-        first.into_iter().chain([change]).collect()
+        lost.into_iter().chain(first).chain([change]).collect()
     }
+}
+
+/// Privileges of a program, which it loses when anything in it or its owner changes.
+pub const CAPABILITY: &[u8] = b"security.capability";
+
+fn loses_capability(model: &Model, node: NodeId) -> Option<Operation> {
+    let has = model.node(node)?.attributes().contains_key(&Bytes(CAPABILITY.to_vec()));
+    has.then(|| Operation::RemoveXattr { node, name: CAPABILITY.to_vec() })
 }
 
 /// The mode after a user without privileges wrote to the file, or any user changed its owner.

@@ -7,7 +7,7 @@ use uxfs_volume::{
     inode::FileType,
 };
 
-use super::action::{Action, Call, USER, Way};
+use super::action::{Action, CAPABILITY, Call, USER, Way};
 use crate::crash::{
     generator::is_within,
     model::{Model, Node},
@@ -386,6 +386,11 @@ impl Generator {
         let has: usize = found.attributes().values().map(|value| value.0.len()).sum();
         if has + length as usize > MAX_XATTRS_BYTES {
             return None;
+        }
+        if found.kind() == FileType::Regular && self.chance(5) {
+            // Version 2: permitted and inherited, both twice 32 bits.
+            let value = [&[1, 0, 0, 2][..], &[0, 4, 0, 0], &[0; 12]].concat();
+            return Some(Call::SetXattr { node, name: CAPABILITY.to_vec(), value });
         }
         let mut value = vec![0; length as usize];
         self.random.fill(&mut value);

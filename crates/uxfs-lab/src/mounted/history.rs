@@ -80,6 +80,19 @@ impl History {
         }
     }
 
+    /// All but contents is certain to be there.
+    pub fn all_is_durable(&mut self) {
+        self.fewest = self.done();
+    }
+
+    /// All files have been closed.
+    pub fn close_all(&mut self) {
+        let mut model = self.last().clone();
+        model.close_all();
+        self.models.push(model);
+        self.operations.push(Operation::Sync);
+    }
+
     /// A file has been synced, or a directory.
     pub fn synced(&mut self, node: NodeId, only_data: bool) {
         let marks = if only_data { &self.marks.changed_more } else { &self.marks.changed };

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::{Mode, mkdirat};
 use tempfile::TempDir;
 use uxfs_testkit::{
@@ -171,7 +171,9 @@ impl<'a> Life<'a> {
         mkdirat(&root, SHARED, Mode::from_raw_mode(0o777))?;
         let umask = umask()?;
         for index in 0..self.plan.threads {
-            self.members.push(Member::new(&root, index, self.plan.seed, umask)?);
+            let mut member = Member::new(&root, index, self.plan.seed, umask)?;
+            member.mount_promises(&self.options);
+            self.members.push(member);
         }
         Ok(())
     }
@@ -196,6 +198,7 @@ impl<'a> Life<'a> {
     /// Work, and a comparison of all that is there with the model.
     fn round(&mut self, mounted: Mounted, what: &str) -> Result<Mounted> {
         let watchdog = Watchdog::new(&mounted, what.to_owned())?;
+        self.members.iter_mut().for_each(Member::start_anew);
         let worked = self.work(&AtomicBool::new(false), || Ok(()));
         let compared = worked.and_then(|()| self.compare(&mounted.root()?));
         watchdog.end()?;
@@ -243,19 +246,54 @@ impl<'a> Life<'a> {
         self.members.iter_mut().for_each(Member::lose);
         mounted.bury(both)?;
         self.tally.kills += 1;
+        let is_for_the_kernel = Judge::Kernel.is_present() && self.random.below(3) == 0;
+        let crashed = is_for_the_kernel.then(|| self.copy("crashed")).transpose()?;
         let mounted = self.mount().context("after a kill")?;
         let watchdog = Watchdog::new(&mounted, format!("{what}, after the kill"))?;
         let root = mounted.root()?;
+        let mut recovered = Vec::new();
         for member in &mut self.members {
             let observed = member.observe(&root)?;
             self.tally.lost += member.judge(&observed).context("after a kill")?;
             member.take(&root)?;
             member.mend(&observed)?;
+            recovered.push(observed);
         }
         let compared = self.compare(&root);
         watchdog.end()?;
         compared?;
+        if let Some(crashed) = crashed {
+            self.kernel_recovers(&crashed, &recovered).context("the kernel's recovery")?;
+        }
         Ok(mounted)
+    }
+
+    /// A copy of the image; holes stay holes.
+    fn copy(&self, name: &str) -> Result<PathBuf> {
+        let copy = self.image.with_file_name(name);
+        run(Command::new("cp").arg("--sparse=always").arg(&self.image).arg(&copy))?;
+        Ok(copy)
+    }
+
+    /// The kernel recovers the same log to the same tree. It is asked only where our recovery leads to a sound image, because a damaged one
+    /// can wedge it.
+    fn kernel_recovers(&mut self, crashed: &Path, recovered: &[Observed]) -> Result<()> {
+        let ours = crashed.with_file_name("replayed");
+        std::fs::copy(crashed, &ours)?;
+        run(Command::new(&self.plan.program).arg("replay").arg(&ours))?;
+        repair_is_silent(&ours)?;
+        std::fs::remove_file(&ours)?;
+        let kernel = LoopMount::with_options(crashed, Access::ReadWrite, "noatime")?;
+        let root = super::walk::open_path(kernel.path())?;
+        for (member, recovered) in self.members.iter().zip(recovered) {
+            same(recovered, &member.observe(&root)?)?;
+        }
+        drop(root);
+        kernel.unmount()?;
+        repair_is_silent(crashed)?;
+        std::fs::remove_file(crashed)?;
+        self.tally.judged += 1;
+        Ok(())
     }
 
     /// Unmounts. The image is sound, and the kernel sees in it what the mount showed.
@@ -276,24 +314,38 @@ impl<'a> Life<'a> {
         let seen = self.compare(&root).context("the kernel's XFS")?;
         drop(root);
         kernel.unmount()?;
-        for (last, seen) in last.iter().zip(&seen) {
-            same_times(last, seen).context("the kernel's XFS")?;
+        for (member, (last, seen)) in self.members.iter().zip(last.iter().zip(&seen)) {
+            same_times(member, last, seen).context("the kernel's XFS")?;
         }
         Ok(())
     }
 }
 
 /// The last changes of contents and of anything. Looking changes the last access.
-fn same_times(last: &Observed, seen: &Observed) -> Result<()> {
+fn same_times(member: &Member, last: &Observed, seen: &Observed) -> Result<()> {
     for (inode, times) in &last.times {
         let found = seen.times.get(inode).context("a file has gone")?;
-        anyhow::ensure!(
+        ensure!(
             times[1..] == found[1..],
-            "inode {inode}: modification and change {:?}, as the mount showed {:?}",
+            "inode {inode}: modification and change {:?}, as the mount showed {:?}; {}",
             &found[1..],
-            &times[1..]
+            &times[1..],
+            member.history_of(*inode).unwrap_or_default()
         );
     }
+    Ok(())
+}
+
+/// Two recoveries of one log.
+fn same(ours: &Observed, theirs: &Observed) -> Result<()> {
+    for (inode, found) in &ours.tree.files {
+        let other = theirs.tree.files.get(inode).with_context(|| format!("inode {inode} is missing"))?;
+        ensure!(found.facts == other.facts, "{:?}, found {:?}", found.facts, other.facts);
+        ensure!(found.contents == other.contents, "inode {inode} has other contents");
+        let times = [ours, theirs].map(|all| all.times.get(inode).map(|times| times[1..].to_vec()));
+        ensure!(times[0] == times[1], "inode {inode}: times {:?} and {:?}", times[0], times[1]);
+    }
+    ensure!(ours.tree.files.len() == theirs.tree.files.len(), "files are too many");
     Ok(())
 }
 

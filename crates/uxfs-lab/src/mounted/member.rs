@@ -62,6 +62,8 @@ pub struct Member {
     /// What the last action, during which the mount died, would have done.
     begun: Vec<Operation>,
     umask: u16,
+    /// Names are durable when a call returns; contents, too.
+    is_durable: (bool, bool),
 }
 
 impl Member {
@@ -89,9 +91,16 @@ impl Member {
             number: 0,
             begun: Vec::new(),
             umask,
+            is_durable: (false, false),
         };
         member.take(mount)?;
         Ok(member)
+    }
+
+    /// What options of the mount make durable.
+    pub fn mount_promises(&mut self, options: &str) {
+        let has = |word: &str| options.split(',').any(|option| option == word);
+        self.is_durable = (has("sync") || has("dirsync"), has("sync"));
     }
 
     /// Takes hold of its directories in a fresh mount.
@@ -106,11 +115,20 @@ impl Member {
 
     /// Closes everything, so that the mount can go.
     pub fn release(&mut self) {
-        let mut model = self.history.last().clone();
         self.hands = None;
         self.generator.forget();
-        model.close_all();
-        self.history = History::new(model);
+        self.history.close_all();
+    }
+
+    /// Forgets how the present state came to be.
+    pub fn start_anew(&mut self) {
+        self.history = History::new(self.history.last().clone());
+    }
+
+    /// What was done to a file.
+    pub fn history_of(&self, inode: u64) -> Option<String> {
+        let (id, _) = self.history.last().nodes().find(|(_, node)| node.inode() == inode)?;
+        Some(format!("thread {}, file {id}:\n    {}", self.index, self.history.of_file(id)))
     }
 
     /// The mount is dead: what was open is gone.
@@ -182,8 +200,18 @@ impl Member {
         for operation in effects {
             self.history.push(number, operation, outcome, sets_size);
         }
-        if let Call::Write { node, way: Way::Synchronous, .. } = action.call {
-            self.history.synced(node, true);
+        match action.call {
+            Call::Write { node, way, .. }
+                if way == Way::Synchronous || self.is_durable.1 && way != Way::Mapped =>
+            {
+                self.history.synced(node, true);
+            }
+            Call::Create { .. } | Call::Link { .. } | Call::Remove { .. } | Call::Rename { .. }
+                if self.is_durable.0 =>
+            {
+                self.history.all_is_durable();
+            }
+            _ => {}
         }
         Ok(())
     }

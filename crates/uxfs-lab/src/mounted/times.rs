@@ -60,7 +60,9 @@ impl Modified {
             }
             // A page that is dirty already changes no time.
             Call::Write { node, way: Way::Mapped, .. } => {
-                self.bounds.entry(*node).and_modify(|bound| bound.1 = during.1);
+                self.bounds.entry(*node).and_modify(|(low, high)| {
+                    (*low, *high) = ((*low).min(during.0), (*high).max(during.1));
+                });
             }
             Call::Write { node, .. } | Call::Truncate { node, .. } | Call::Reshape { node, .. } => set(*node),
             Call::Copy { target, .. } => set(*target),
