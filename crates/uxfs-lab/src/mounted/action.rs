@@ -262,7 +262,8 @@ impl Action {
 /// Privileges of a program, which it loses when anything in it or its owner changes.
 pub const CAPABILITY: &[u8] = b"security.capability";
 
-fn loses_capability(model: &Model, node: NodeId) -> Option<Operation> {
+/// A change of contents or of the owner takes the privileges away, if there are any.
+pub fn loses_capability(model: &Model, node: NodeId) -> Option<Operation> {
     let has = model.node(node)?.attributes().contains_key(&Bytes(CAPABILITY.to_vec()));
     has.then(|| Operation::RemoveXattr { node, name: CAPABILITY.to_vec() })
 }

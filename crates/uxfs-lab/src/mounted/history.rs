@@ -27,6 +27,8 @@ pub struct History {
     /// The first state, and one after each operation.
     models: Vec<Model>,
     operations: Vec<Operation>,
+    /// How each operation was done.
+    notes: Vec<String>,
     marks: Marks,
     /// So many operations are certain to be there.
     fewest: usize,
@@ -48,7 +50,13 @@ struct Marks {
 impl History {
     /// Nothing has been done yet.
     pub fn new(model: Model) -> Self {
-        Self { models: vec![model], operations: Vec::new(), marks: Marks::default(), fewest: 0 }
+        Self {
+            models: vec![model],
+            operations: Vec::new(),
+            notes: Vec::new(),
+            marks: Marks::default(),
+            fewest: 0,
+        }
     }
 
     /// The present state.
@@ -59,6 +67,14 @@ impl History {
     /// How many operations have been done.
     pub fn done(&self) -> usize {
         self.operations.len()
+    }
+
+    /// How the next operations are done, for a person.
+    pub fn note(&mut self, how: &str) {
+        self.notes.resize(self.operations.len() + 1, String::new());
+        if let Some(last) = self.notes.last_mut() {
+            how.clone_into(last);
+        }
     }
 
     /// An operation has been done, or has been begun. `sets_size`: not by way of the kernel's cache.
@@ -95,6 +111,8 @@ impl History {
 
     /// A file has been synced, or a directory.
     pub fn synced(&mut self, node: NodeId, only_data: bool) {
+        self.models.push(self.last().clone());
+        self.operations.push(Operation::SyncFile { node });
         let marks = if only_data { &self.marks.changed_more } else { &self.marks.changed };
         self.fewest = self.fewest.max(marks.get(&node).copied().unwrap_or(0));
         self.marks.synced.insert(node, self.done());
@@ -112,7 +130,8 @@ impl History {
             }
             match self.judge_contents(tree, done) {
                 Ok(()) => return Ok(done),
-                Err(difference) => told = Some(difference),
+                // The latest state comes closest.
+                Err(difference) => told = told.or(Some(difference)),
             }
         }
         Err(told.unwrap_or_else(|| self.nearest(tree)))
@@ -145,17 +164,19 @@ impl History {
             if !range.contains(&size) {
                 return Err(format!(
                     "after {done} operations file {id} (inode {}) has {size} bytes and not {range:?} (synced after {synced}, \
-                     size set after {sized}, the next change of names or modes after {most})",
-                    node.inode()
+                     size set after {sized}, the next change of names or modes after {most})\n    {}",
+                    node.inode(),
+                    self.of_file(id)
                 ));
             }
             let contents: Vec<&Contents> = distinct(self.versions(id, synced..=self.models.len() - 1));
             if let Some(at) = first_foreign(&contents, &found.contents) {
                 return Err(format!(
-                    "after {done} operations byte {at} of file {id} (inode {}, {size} bytes, synced after {synced}, {} versions) holds {}",
+                    "after {done} operations byte {at} of file {id} (inode {}, {size} bytes, synced after {synced}, {} versions) holds {}\n    {}",
                     node.inode(),
                     contents.len(),
-                    describe(&found.contents, at)
+                    describe(&found.contents, at),
+                    self.of_file(id)
                 ));
             }
         }
@@ -190,9 +211,13 @@ impl History {
         let all = self.operations.iter().enumerate().filter(|(index, operation)| {
             changed_by(operation, &self.models[*index]).iter().any(|(node, _)| *node == file)
                 || operation.writes_to(file)
+                || [Operation::SyncFile { node: file }, Operation::Open { node: file }].contains(operation)
+                || **operation == Operation::Close { node: file }
         });
-        let lines: Vec<String> =
-            all.map(|(index, operation)| format!("{index} {}", short(operation))).collect();
+        let note = |index: usize| self.notes.get(index).map_or("", String::as_str);
+        let lines: Vec<String> = all
+            .map(|(index, operation)| format!("{} {} {}", index + 1, short(operation), note(index)))
+            .collect();
         let skipped = lines.len().saturating_sub(25);
         lines[skipped..].join("\n    ")
     }

@@ -17,7 +17,7 @@ use rustix::{
 use uxfs_volume::inode::FileType;
 
 use super::{
-    action::{Action, Call, Way},
+    action::{Action, Call, Way, loses_capability},
     generator::Generator,
     hands::{Hands, read_at, through},
     history::{History, unlike},
@@ -196,7 +196,10 @@ impl Member {
             Call::Write { way, .. } => way == Way::Direct,
             _ => false,
         };
-        let effects = action.effects(model_of(&self.history), self.umask);
+        if let Call::Write { way, .. } = action.call {
+            self.history.note(&format!("{way:?}{}", if action.is_by_user { " by the user" } else { "" }));
+        }
+        let effects = action.effects(self.history.last(), self.umask);
         for operation in effects {
             self.history.push(number, operation, outcome, sets_size);
         }
@@ -336,6 +339,10 @@ impl Member {
             lines.push(self.describe_contents(node, size, observed));
         }
         for (id, node) in model.nodes().filter(|(id, node)| *id != self.shared && node.is_visible()) {
+            let found = tree.files.get(&node.inode());
+            if found.is_some_and(|found| found.facts != model.facts(node)) {
+                lines.push(format!("file {id}:\n    {}", self.history.of_file(id)));
+            }
             let times = observed.times.get(&node.inode());
             let complaint = times.and_then(|found| self.modified.complaint(id, found));
             lines.extend(complaint.map(|words| format!("{words}\n    {}", self.history.of_file(id))));
@@ -419,6 +426,9 @@ impl Member {
         for node in unlike(&model, &observed.tree).into_keys() {
             fs::ftruncate(hands.opened(&model, node, OFlags::empty())?, 0)?;
             model.set_contents(node, 0, Arc::new(Contents::default()));
+            if let Some(lost) = loses_capability(&model, node) {
+                model.apply(self.number, &lost, Outcome::default());
+            }
         }
         self.history = History::new(model);
         Ok(())
@@ -436,10 +446,6 @@ fn open_directories(mount: &OwnedFd, index: u32) -> Result<[OwnedFd; 2]> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |name: &str| fs::openat(mount, name, flags, Mode::empty());
     Ok([open(&directory_name(index))?, open(SHARED)?])
-}
-
-fn model_of(history: &History) -> &Model {
-    history.last()
 }
 
 /// What a call on a mount whose server has gone may fail with.
