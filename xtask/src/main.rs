@@ -11,6 +11,7 @@ mod hostile;
 mod judges;
 mod linux_logs;
 mod manual;
+mod mount_model;
 mod process;
 mod repair_fuzz;
 mod repair_kills;
@@ -64,6 +65,8 @@ enum Arguments {
     Revive(revive::Arguments),
     /// Age images of every shape, by the kernel and by uxfs: none may have findings (needs root)
     Sound(sound::Arguments),
+    /// Threads of random system calls on real mounts, equal to a model; their processes are killed (needs root)
+    MountModel(mount_model::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -97,6 +100,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Sound(arguments) => sound::run(&arguments),
+        Arguments::MountModel(arguments) => mount_model::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }
