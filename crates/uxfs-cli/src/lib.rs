@@ -121,9 +121,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let context = Context { json: arguments.json, ..Context::default() };
-    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets. A command that is to be
-    // confined has no thread before, and starts the watch itself.
-    if !arguments.command.is_confined() {
+    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets. A command that forks
+    // has no thread before; its child starts the watch itself.
+    if !arguments.command.forks() {
         let _ = pressure::watch_all_caches();
     }
     match arguments.command.run(&context) {

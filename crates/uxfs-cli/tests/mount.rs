@@ -61,16 +61,21 @@ fn succeeded(output: &Output) {
 
 /// The process that serves a mount, and the one that mounted it.
 fn processes_of(image: &Path) -> [String; 2] {
-    let of = |last: &str| {
-        let pattern = format!("{} .*{last}$", text(image));
-        let output = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
-        let found = String::from_utf8(output.stdout).unwrap();
-        let mut found = found.lines().map(str::to_owned);
+    let of = |name: &str| {
+        let mut found = processes(image).into_iter().filter(|process| {
+            fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+        });
         let only = found.next().unwrap();
         assert_eq!(found.next(), None);
         only
     };
-    [of("--serves"), of("--is-awaited")]
+    [of("uxfs-serve"), of("uxfs-mount")]
+}
+
+/// The processes that have an image on their command line.
+fn processes(image: &Path) -> Vec<String> {
+    let output = Command::new("pgrep").args(["-f", text(image)]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 fn kill(signal: &str, process: &str) {
@@ -80,8 +85,7 @@ fn kill(signal: &str, process: &str) {
 /// Waits until nothing serves or mounts the image any more.
 fn wait_for_the_end(image: &Path) {
     for _ in 0..100 {
-        let pattern = format!("{} .*--is-awaited", text(image));
-        if Command::new("pgrep").args(["-f", &pattern]).output().unwrap().stdout.is_empty() {
+        if processes(image).is_empty() {
             return;
         }
         thread::sleep(Duration::from_millis(50));
@@ -135,6 +139,46 @@ fn what_was_synced_survives_the_end_of_the_server() {
     assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
     succeeded(&place.mount(&[]));
     assert_eq!(fs::read(place.file()).unwrap(), [8; 100_000]);
+    place.unmount();
+}
+
+/// The image as a crash leaves it: the log has what was synced, and the rest of it does not.
+#[test]
+fn without_recovery_the_state_before_the_log_is_shown() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    fs::write(place.directory.join("before"), "before").unwrap();
+    place.unmount();
+    succeeded(&place.mount(&[]));
+    write_and_sync(&place, 7);
+    for process in processes_of(&place.image) {
+        kill("-9", &process);
+    }
+    wait_for_the_end(&place.image);
+    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+    let bytes = fs::read(&place.image).unwrap();
+    let names = |place: &Place| {
+        let entries = fs::read_dir(&place.directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    for (options, expected) in [("ro,norecovery", &["before"][..]), ("ro", &["before", "file"])] {
+        succeeded(&place.mount(&["-o", options]));
+        assert_eq!(names(&place), expected, "{options}");
+        assert_eq!(fs::read(place.directory.join("before")).unwrap(), b"before");
+        succeeds(&["umount", text(&place.directory)]);
+        assert!(fs::read(&place.image).unwrap() == bytes, "{options}: the image has changed");
+    }
+    let listed = succeeds(&["ls", "--ignore-log", text(&place.image)]);
+    assert!(listed.contains("before") && !listed.contains("file"), "{listed}");
+    let refused = place.mount(&["-o", "norecovery"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("norecovery,ro"));
+    succeeded(&place.mount(&[]));
+    assert_eq!(names(&place), ["before", "file"]);
     place.unmount();
 }
 

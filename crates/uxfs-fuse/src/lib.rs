@@ -9,12 +9,14 @@
 //! | [`transport`] | how requests come and replies go |
 //! | [`server`] | the file system behind a mount |
 //! | [`link`] | what the process that mounts and the one that serves say to each other |
+//! | [`fork`] | children that go on in the same program |
 //! | [`confinement`] | what the process that serves may still do |
 //! | [`statistics`] | what a mount counts |
 //! | [`session`] | a mount from its first request to its end |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod confinement;
+pub mod fork;
 pub mod link;
 pub mod mounting;
 pub mod protocol;

@@ -7,7 +7,8 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 12] = [
+const UNSAFE_FILES: [&str; 13] = [
+    "crates/uxfs-fuse/src/fork.rs",
     "crates/uxfs-fuse/src/mounting/device.rs",
     "crates/uxfs-fuse/src/transport/ring/entry.rs",
     "crates/uxfs-fuse/src/statistics/query.rs",

@@ -168,9 +168,9 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it confines its process.
-    pub fn is_confined(&self) -> bool {
-        matches!(self, Self::Mount(arguments) if arguments.serves)
+    /// Whether it forks: until then its process has one thread.
+    pub fn forks(&self) -> bool {
+        matches!(self, Self::Mount(_))
     }
 
     /// Runs the command.

@@ -25,6 +25,7 @@ use std::io;
 use thiserror::Error;
 
 pub use self::paths::Paths;
+use crate::fork;
 
 /// Why a process is not confined.
 #[derive(Debug, Error)]
@@ -58,7 +59,7 @@ pub struct Confined {
 /// # Errors
 /// Anything but Landlock cannot be had. What was taken away until then is gone.
 pub fn confine(address_space_bytes: u64) -> Result<Confined, ConfinementError> {
-    let threads = thread_count();
+    let threads = fork::thread_count();
     if threads != 1 {
         return Err(ConfinementError::Threads(threads));
     }
@@ -68,8 +69,4 @@ pub fn confine(address_space_bytes: u64) -> Result<Confined, ConfinementError> {
     // Last: what came before needs system calls that are gone then.
     system_calls::take_away().map_err(ConfinementError::SystemCalls)?;
     Ok(Confined { paths })
-}
-
-fn thread_count() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(1, |tasks| tasks.count().max(1))
 }

@@ -1,54 +1,65 @@
 //! A process that serves a mount stays when the command ends.
 //!
-//! The command starts itself again in a session of its own, and waits until the new process tells that the file system is there, or ends.
+//! The command forks, and waits until its child tells that the file system is there, or ends.
 
-use std::{
-    env,
-    fs::File,
-    io::{self, Read, Write},
-    os::unix::process::ExitStatusExt,
-    process::Stdio,
+use std::{env, fs::File, io, os::fd::OwnedFd};
+
+use rustix::{
+    io::{read, retry_on_intr, write},
+    pipe::{PipeFlags, pipe_with},
 };
+use uxfs_fuse::{fork, mounting::options::FuseMountOptions};
 
-use super::Arguments;
+use super::{Arguments, outcome_of, supervisor, tell_of_child};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// What the process that serves tells.
+/// What the process that mounts tells.
 const READY: u8 = b'+';
 
-const IS_AWAITED: &str = "--is-awaited";
-
-/// Starts the process that serves, and waits for it.
-pub fn run(arguments: &Arguments) -> Outcome {
-    let failed = |error: io::Error| Failure::failed(format!("cannot start the process that serves: {error}"));
-    let mut command = arguments.again(&[IS_AWAITED]).map_err(failed)?;
-    let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let mut told = Vec::new();
-    if let Some(mut output) = server.stdout.take() {
-        output.read_to_end(&mut told).map_err(failed)?;
-    }
-    if told.first() == Some(&READY) {
+/// Starts the process that mounts, and waits for it.
+pub fn run(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Outcome {
+    let failed = |error: io::Error| Failure::failed(format!("cannot start the process that mounts: {error}"));
+    let (told, teller) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let work = move || {
+        let outcome =
+            leave_input().and_then(|()| supervisor::run(arguments, options, Some(Awaited(teller)), json));
+        tell_of_child(outcome, arguments, json)
+    };
+    let (mut child, told) = fork::fork(c"uxfs-mount", told, work)
+        .map_err(|error| Failure::failed(format!("cannot start the process that mounts: {error}")))?;
+    let mut byte = [0];
+    if retry_on_intr(|| read(&told, &mut byte)).map_err(|error| failed(error.into()))? > 0 && byte == [READY]
+    {
         return Ok(Exit::Success);
     }
     // It has said why on standard error.
-    let status = server.wait().map_err(failed)?;
-    let codes = [Exit::Usage, Exit::Corruption, Exit::Unsupported];
-    match status.code() {
-        Some(code) => Ok(codes.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Exit::Failed)),
-        None => {
-            let signal = status.signal().unwrap_or(0);
-            Err(Failure::failed(format!("the process that serves was ended by signal {signal}")))
-        }
-    }
+    outcome_of(child.wait().map_err(failed)?, "the process that mounts")
 }
 
-/// Tells the process that waits, and lets go of its terminal and its directory.
-pub fn tell() {
-    let _ = rustix::process::setsid();
-    let _ = io::stdout().write_all(&[READY]).and_then(|()| io::stdout().flush());
-    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&nothing);
-        let _ = rustix::stdio::dup2_stderr(&nothing);
+/// Standard input and output are those of the command, which others may wait for.
+fn leave_input() -> Result<(), Failure> {
+    let nothing = nothing().map_err(|error| Failure::failed(error.to_string()))?;
+    let left = rustix::stdio::dup2_stdin(&nothing).and_then(|()| rustix::stdio::dup2_stdout(&nothing));
+    left.map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn nothing() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
+}
+
+/// The command that waits.
+#[derive(Debug)]
+pub struct Awaited(OwnedFd);
+
+impl Awaited {
+    /// Tells it that the file system is there, and lets go of its terminal and its directory.
+    pub fn tell(self) {
+        let _ = rustix::process::setsid();
+        // Nothing of the command may be held when it ends.
+        if let Ok(nothing) = nothing() {
+            let _ = rustix::stdio::dup2_stderr(&nothing);
+        }
+        let _ = env::set_current_dir("/");
+        let _ = write(&self.0, &[READY]);
     }
-    let _ = env::set_current_dir("/");
 }

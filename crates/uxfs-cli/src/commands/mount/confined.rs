@@ -81,12 +81,17 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
             // Where the other process is gone, the mount is there all the same.
             let _ = link.send(Message::Served, &[]);
         });
-        server.close().map_err(not_for_changes)?;
+        close(&server, options)?;
         return served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
     // It was not mounted.
-    server.close().map_err(not_for_changes)?;
+    close(&server, options)?;
     Ok(Exit::Success)
+}
+
+/// Makes the image whole. Without its log it cannot be, and nothing of it was changed.
+fn close(server: &Server, options: &FuseMountOptions) -> Result<(), Failure> {
+    if options.ignores_log { Ok(()) } else { server.close().map_err(not_for_changes) }
 }
 
 fn failed(error: io::Error) -> Failure {
@@ -132,11 +137,11 @@ fn mount(
     let interval = options.commit_interval.unwrap_or(LogOptions::USUAL_CHECKPOINT_INTERVAL);
     let log =
         LogOptions { has_background: true, checkpoint_interval: Some(interval), ..LogOptions::default() };
-    let mount_options = MountOptions {
-        ignore_dirty_log: options.ignores_log,
-        cache_budget_bytes: Some(cache_bytes),
-        log,
-        ..MountOptions::default()
+    let mount_options =
+        MountOptions { cache_budget_bytes: Some(cache_bytes), log, ..MountOptions::default() };
+    let mounted = match options.ignores_log {
+        true => FileSystem::mount_without_log(device, &mount_options).map(Arc::new),
+        false => FileSystem::mount_logged(device, &mount_options),
     };
-    FileSystem::mount_logged(device, &mount_options).map_err(not_for_changes)
+    mounted.map_err(not_for_changes)
 }

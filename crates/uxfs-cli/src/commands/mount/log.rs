@@ -6,6 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use crate::failure::{Exit, Failure};
+
 /// Where the system's log takes messages: that of syslog, and of journald.
 const SYSTEM: &str = "/dev/log";
 /// Of syslog: a daemon's.
@@ -20,9 +22,25 @@ pub fn to_system() {
     IS_SYSTEM.store(true, Ordering::Relaxed);
 }
 
+/// Whether they do.
+pub fn is_system() -> bool {
+    IS_SYSTEM.load(Ordering::Relaxed)
+}
+
+/// Tells why the mount failed, and gives the exit code.
+pub fn failure(failure: &Failure) -> Exit {
+    match failure.parts() {
+        Some((_, exit, message)) => {
+            line(message);
+            exit
+        }
+        None => Exit::Success,
+    }
+}
+
 /// Tells one line.
 pub fn line(text: &str) {
-    if !IS_SYSTEM.load(Ordering::Relaxed) {
+    if !is_system() {
         // Standard error that is closed takes nothing; there is no other place.
         let _ = writeln!(std::io::stderr(), "{text}");
         return;

@@ -13,13 +13,9 @@ mod confined;
 mod log;
 mod supervisor;
 
-use std::{
-    env, io,
-    path::{Path, PathBuf},
-    process,
-};
+use std::path::PathBuf;
 
-use clap::ValueEnum;
+use rustix::process::WaitStatus;
 use uxfs_fuse::{
     mounting::{self, options::FuseMountOptions},
     transport::ring::availability,
@@ -31,14 +27,12 @@ use crate::{
     image::EngineArgument,
 };
 
-/// What the command is started with again to serve.
-const SERVES: &str = "--serves";
-
 /// Arguments of `uxfs mount`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The image is mounted through FUSE: by root, or by a user through fusermount3 (package fuse3). The command returns once \
-    the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first.\n\
+    the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first, \
+    with ro in memory only; with norecovery,ro it is shown without its log.\n\
     Options for -o, as in /etc/fstab: ro, norecovery, allow_other, suid, dev, noexec, uid=, gid=, noatime, relatime, strictatime, \
     nodiratime, sync, dirsync, commit=SECONDS, cache=SIZE, offset=BYTES, threads=N, uring, nouring, no_writeback_cache, auto_unmount, fsname=, subtype=, \
     max_read=, remount.\n\
@@ -53,12 +47,6 @@ pub struct Arguments {
     /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     engine: EngineArgument,
-    /// Tell the process that waits for it when the file system is there
-    #[arg(long, hide = true)]
-    is_awaited: bool,
-    /// Be the process that serves
-    #[arg(long, hide = true)]
-    pub(crate) serves: bool,
 }
 
 /// Image, directory and options: those of the command and of the helper of mount(8).
@@ -76,27 +64,53 @@ pub struct Target {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let options = arguments.parse()?;
     if options.is_remount {
         let remounted = mounting::remount(&arguments.target.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
-    if !arguments.foreground && !arguments.is_awaited && !arguments.serves {
-        return background::run(arguments);
+    match arguments.foreground {
+        true => supervisor::run(arguments, &options, None, context.json).about(arguments.about()),
+        false => background::run(arguments, &options, context.json),
     }
-    let about = arguments.target.image.display();
-    if arguments.serves {
-        return confined::serve(arguments, &options).about(about);
+}
+
+/// Tells what went wrong in a child, which has no caller, and gives its exit code.
+fn tell_of_child(outcome: Outcome, arguments: &Arguments, json: bool) -> i32 {
+    let exit = match outcome.about(arguments.about()) {
+        Ok(exit) => exit,
+        Err(failure) if log::is_system() => log::failure(&failure),
+        Err(failure) => failure.tell(json),
+    };
+    exit as i32
+}
+
+/// What the end of a child means. What went wrong it has said itself, unless a signal ended it.
+fn outcome_of(status: WaitStatus, name: &str) -> Outcome {
+    match status.exit_status() {
+        Some(0) => Ok(Exit::Success),
+        Some(code) => {
+            let codes = [Exit::Usage, Exit::Corruption, Exit::Unsupported];
+            Ok(codes.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Exit::Failed))
+        }
+        None => {
+            let signal = status.terminating_signal().unwrap_or(0);
+            Err(Failure::failed(format!("{name} was ended by signal {signal}")))
+        }
     }
-    supervisor::run(arguments, &options).about(about)
 }
 
 impl Arguments {
     /// As mount(8) asks.
     pub(crate) fn of_helper(target: Target) -> Self {
         let engine = EngineArgument::default();
-        Self { target, engine, foreground: false, is_awaited: false, serves: false }
+        Self { target, engine, foreground: false }
+    }
+
+    /// What messages are about.
+    fn about(&self) -> std::path::Display<'_> {
+        self.target.image.display()
     }
 
     /// Looks at the options, and mounts nothing.
@@ -110,28 +124,14 @@ impl Arguments {
             options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
         }
         refuse_unknown(&options)?;
+        if options.ignores_log && !options.is_read_only {
+            let failure = Failure::usage("without its log a file system is shown for reading only");
+            return Err(failure.with_remedy("mount it with the options norecovery,ro"));
+        }
         if options.has_ring == Some(true) {
             availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
         }
         Ok(options)
-    }
-
-    /// This command again, in another process.
-    fn again(&self, more: &[&str]) -> io::Result<process::Command> {
-        let mut command = process::Command::new(env::current_exe()?);
-        command.arg("mount").args(self.image_and_directory());
-        for options in &self.target.options {
-            command.arg("-o").arg(options);
-        }
-        let engine = self.engine.to_possible_value();
-        command.arg("--engine").arg(engine.as_ref().map_or("auto", |engine| engine.get_name()));
-        command.args(more);
-        Ok(command)
-    }
-
-    /// A name that begins with a dash is no option.
-    fn image_and_directory(&self) -> [PathBuf; 2] {
-        [&self.target.image, &self.target.directory].map(|path| Path::new(".").join(path))
     }
 }
 

@@ -2,40 +2,47 @@
 
 use std::{
     ffi::OsStr,
+    fs::File,
     io::{self, BufRead, BufReader},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::process::{CommandExt, ExitStatusExt},
-    },
-    process::{Child, ExitStatus, Stdio},
+    os::fd::{AsFd, OwnedFd},
     sync::atomic::Ordering,
     thread::{self, JoinHandle},
 };
 
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::Signal,
+};
 use uxfs_fuse::{
+    fork::{self, Child},
     link::{Link, Message},
     mounting::{self, mount_point, mounted::Mounted, options::FuseMountOptions},
     session,
 };
 
-use super::{Arguments, SERVES, background, log};
+use super::{Arguments, background::Awaited, confined, log, outcome_of, tell_of_child};
 use crate::{
-    failure::{Exit, Failure, Outcome},
+    failure::{Failure, Outcome},
     interrupt::Interrupt,
 };
 
 /// How often a mount that is to end looks for that.
 const LOOK_MILLISECONDS: u32 = 100;
 
-/// Runs it until the file system is unmounted and the image is whole.
-pub fn run(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
-    let interrupt = Interrupt::watch().map_err(failed)?;
+/// Runs it until the file system is unmounted and the image is whole. `awaited`: the command that waits until it is there, if one does.
+pub fn run(
+    arguments: &Arguments,
+    options: &FuseMountOptions,
+    awaited: Option<Awaited>,
+    json: bool,
+) -> Outcome {
     let image = std::fs::canonicalize(&arguments.target.image)
         .map_err(|error| Failure::failed(uxfs_block::words::in_words(&error).to_string()))?;
     // Before the image is opened: what is wrong with the directory is said first.
     mount_point::check(&arguments.target.directory).map_err(|error| Failure::failed(error.to_string()))?;
-    let (link, theirs) = Link::pair().map_err(|error| failed(error.into()))?;
-    let server = Serving::start(arguments, theirs)?;
+    // It has one thread and no handlers of signals until then, which the child would have too.
+    let (server, link) = Serving::start(arguments, options, json)?;
+    let interrupt = Interrupt::watch().map_err(failed)?;
     // A long log may be recovered meanwhile.
     while !link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
         if interrupt.flag().load(Ordering::Relaxed) {
@@ -54,7 +61,7 @@ pub fn run(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
             return Err(Failure::failed(error.to_string()));
         }
     };
-    let outcome = watch(arguments, options, &mut mounted, (&link, &interrupt));
+    let outcome = watch(awaited, options, &mut mounted, (&link, &interrupt));
     drop(link);
     // A mount whose server is gone answers nothing.
     let ended = server.end();
@@ -65,7 +72,7 @@ pub fn run(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
 
 /// From the mount to the end of the process that serves.
 fn watch(
-    arguments: &Arguments,
+    mut awaited: Option<Awaited>,
     options: &FuseMountOptions,
     mounted: &mut Mounted,
     (link, interrupt): (&Link, &Interrupt),
@@ -83,9 +90,9 @@ fn watch(
             match next(link)? {
                 Some(Message::Served) => {
                     session::set_kernel_limits(mounted);
-                    if arguments.is_awaited {
+                    if let Some(awaited) = awaited.take() {
                         log::to_system();
-                        background::tell();
+                        awaited.tell();
                     }
                 }
                 Some(Message::PleaseUnmount) => flag.store(true, Ordering::Relaxed),
@@ -116,27 +123,29 @@ struct Serving {
 }
 
 impl Serving {
-    /// Starts this command again.
-    fn start(arguments: &Arguments, link: Link) -> Result<Self, Failure> {
+    /// Starts it, and gives the link to it.
+    fn start(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Result<(Self, Link), Failure> {
         let cannot =
             |error: io::Error| Failure::failed(format!("cannot start the process that serves: {error}"));
-        let mut command = arguments.again(&[SERVES]).map_err(cannot)?;
-        command.stdin(OwnedFd::from(link)).stdout(Stdio::null()).stderr(Stdio::piped());
-        // The keys that end programs at a terminal are for this process, which unmounts.
-        let mut child = command.process_group(0).spawn().map_err(cannot)?;
-        let lines = child.stderr.take().map(|stderr| {
-            thread::spawn(move || {
-                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                    log::line(&String::from_utf8_lossy(&line));
-                }
-            })
+        let (link, theirs) = Link::pair().map_err(|error| cannot(error.into()))?;
+        let (lines, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
+        let work = move || {
+            let outcome = take_streams(theirs, errors).and_then(|()| confined::serve(arguments, options));
+            tell_of_child(outcome, arguments, json)
+        };
+        let (child, (link, lines)) = fork::fork(c"uxfs-serve", (link, lines), work)
+            .map_err(|error| Failure::failed(format!("cannot start the process that serves: {error}")))?;
+        let lines = thread::spawn(move || {
+            for line in BufReader::new(File::from(lines)).split(b'\n').map_while(Result::ok) {
+                log::line(&String::from_utf8_lossy(&line));
+            }
         });
-        Ok(Self { child, lines })
+        Ok((Self { child, lines: Some(lines) }, link))
     }
 
     /// Ends it now. What it has not written the log has.
     fn stop(mut self) {
-        let _ = self.child.kill();
+        let _ = self.child.signal(Signal::KILL);
         let _ = self.child.wait();
     }
 
@@ -147,20 +156,17 @@ impl Serving {
             // A panic in there lost a line at most.
             let _ = lines.join();
         }
-        outcome_of(status)
+        outcome_of(status, "the process that served")
     }
 }
 
-fn outcome_of(status: ExitStatus) -> Outcome {
-    match status.code() {
-        Some(0) => Ok(Exit::Success),
-        Some(code) => {
-            let codes = [Exit::Usage, Exit::Corruption, Exit::Unsupported];
-            Ok(codes.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Exit::Failed))
-        }
-        None => {
-            let signal = status.signal().unwrap_or(0);
-            Err(Failure::failed(format!("the process that served was ended by signal {signal}")))
-        }
-    }
+/// What the process that serves has open, before it opens the image: its link as standard input, and the pipe for what it has to say.
+fn take_streams(link: Link, errors: OwnedFd) -> Result<(), Failure> {
+    // The keys that end programs at a terminal are for the other process, which unmounts.
+    let _ = rustix::process::setsid();
+    let nothing = File::options().write(true).open("/dev/null").map_err(failed)?;
+    let taken = rustix::stdio::dup2_stdin(&link)
+        .and_then(|()| rustix::stdio::dup2_stdout(&nothing))
+        .and_then(|()| rustix::stdio::dup2_stderr(&errors));
+    taken.map_err(|error| failed(error.into()))
 }
