@@ -7,7 +7,7 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 11] = [
+const UNSAFE_FILES: [&str; 12] = [
     "crates/uxfs-fuse/src/mounting/device.rs",
     "crates/uxfs-fuse/src/transport/ring/entry.rs",
     "crates/uxfs-fuse/src/statistics/query.rs",
@@ -19,6 +19,7 @@ const UNSAFE_FILES: [&str; 11] = [
     "crates/uxfs-block/src/loop_status.rs",
     "crates/uxfs-source/src/directory/own_working_directory.rs",
     "crates/uxfs-cli/src/closed_output.rs",
+    "xtask/src/mount_load/memory_map.rs",
 ];
 
 /// Words that no source file may hold. Each is written in two pieces, so that this file may be checked too.
