@@ -35,6 +35,10 @@ const HEADER_BYTES: usize = size_of::<OutHeader>();
 const PATIENCE: Duration = Duration::from_micros(100);
 /// Looks between two times at which other programs may have the processor.
 const LOOKS_BEFORE_YIELD: u32 = 8;
+/// A caller that was given the processor gives it back sooner. A program that keeps it longer wants it all.
+const LONGEST_YIELD: Duration = Duration::from_micros(500);
+/// Then so many requests are waited for asleep: a thread that wakes gets the processor at once, one that gave it away does not.
+const REQUESTS_ASLEEP: u32 = 256;
 
 /// One thread's end of `/dev/fuse`.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub struct DeviceChannel {
     reply: Vec<u8>,
     turns: Arc<Turns>,
     patience: Duration,
+    /// Requests that are still to be waited for asleep, because other programs want the processors.
+    asleep: u32,
 }
 
 /// What a look gave.
@@ -67,6 +73,7 @@ impl DeviceChannel {
             reply: vec![0; HEADER_BYTES + data_bytes],
             turns,
             patience: PATIENCE,
+            asleep: 0,
         }
     }
 
@@ -122,16 +129,21 @@ impl DeviceChannel {
     fn look_patiently(&mut self) -> Result<Looked, Errno> {
         let begun = Instant::now();
         let mut looks = 0_u32;
-        while begun.elapsed() < self.patience || looks == 0 {
+        while looks == 0 || self.asleep == 0 && begun.elapsed() < self.patience {
             match self.look()? {
                 Looked::Nothing => {}
                 found => return Ok(found),
             }
             looks += 1;
             if looks.is_multiple_of(LOOKS_BEFORE_YIELD) {
+                let given = Instant::now();
                 thread::yield_now();
+                if given.elapsed() > LONGEST_YIELD {
+                    self.asleep = REQUESTS_ASLEEP;
+                }
             }
         }
+        self.asleep = self.asleep.saturating_sub(1);
         self.turns.rest();
         self.sleep_until_request()?;
         self.turns.wake_guard();
