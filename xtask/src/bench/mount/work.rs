@@ -271,7 +271,8 @@ fn dbench(root: &Path, is_longest_call: bool) -> Result<f64> {
     command.args(["-t", &seconds, "-D"]).arg(root).arg(DBENCH_CLIENTS.to_string());
     let output = command.stderr(Stdio::inherit()).output().context("dbench (package dbench)")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().rev().find(|line| line.starts_with("Throughput")).context("no result of dbench")?;
+    let line =
+        text.lines().rev().find(|line| line.starts_with("Throughput")).context("no result of dbench")?;
     let number = match is_longest_call {
         false => line.split_whitespace().nth(1),
         true => line.split("max_latency=").nth(1).and_then(|rest| rest.split_whitespace().next()),
