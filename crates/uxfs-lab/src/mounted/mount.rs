@@ -51,7 +51,7 @@ impl Mounted {
         // From here on the mount is to go again, whatever is missing.
         let guard = Unmount(directory.path());
         let connection = connection_of(directory.path())?;
-        let [server, supervisor] = ["--serves", "--is-awaited"].map(|last| process_of(image, last));
+        let [server, supervisor] = ["uxfs-serve", "uxfs-mount"].map(|name| process_of(image, name));
         let (server, supervisor) = (server?, supervisor?);
         std::mem::forget(guard);
         Ok(Self { program: program.into(), directory, connection, server, supervisor, is_mounted: true })
@@ -191,22 +191,23 @@ fn connection_of(directory: &Path) -> Result<u32> {
     Ok(minor.parse()?)
 }
 
-/// The process of this image whose last argument is this one.
-fn process_of(image: &Path, last: &str) -> Result<OwnedFd> {
+/// The process of this name that has the image on its command line.
+fn process_of(image: &Path, name: &str) -> Result<OwnedFd> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
         let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
         // A process may have ended meanwhile.
+        let Ok(found) = fs::read_to_string(entry.path().join("comm")) else { continue };
+        if found.trim_end() != name {
+            continue;
+        }
         let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
-        let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
-        let is_it = arguments.last() == Some(&last.as_bytes())
-            && arguments.contains(&image.as_os_str().as_bytes())
-            && arguments.get(1) == Some(&b"mount".as_slice());
-        if is_it && let Some(process) = Pid::from_raw(number) {
+        let has_image = line.split(|byte| *byte == 0).any(|word| word == image.as_os_str().as_bytes());
+        if has_image && let Some(process) = Pid::from_raw(number) {
             return Ok(pidfd_open(process, PidfdFlags::empty())?);
         }
     }
-    bail!("no process ends with {last}")
+    bail!("no process {name} of {}", image.display())
 }
