@@ -22,6 +22,7 @@ use super::{
 
 const ROUNDS: u64 = 20;
 const MINUTE: Duration = Duration::from_secs(60);
+const LONGEST_END: Duration = Duration::from_secs(20);
 /// How SQLite commits.
 const JOURNALS: [&str; 4] = ["DELETE", "WAL", "TRUNCATE", "PERSIST"];
 /// Clients of a database, each with a table or with numbers of its own.
@@ -134,7 +135,7 @@ pub fn postgresql(stage: &Stage) -> Result<String> {
         let children = children_of(running.child().id());
         place.kill()?;
         running.end()?;
-        wait_for_the_end(&children)?;
+        end_children(&children)?;
         for (number, (path, mut client)) in clients {
             client.end()?;
             let last = last_number(&path)?;
@@ -151,7 +152,7 @@ pub fn postgresql(stage: &Stage) -> Result<String> {
     let id = Pid::from_child(running.child());
     kill_process(id, Signal::INT)?;
     ensure!(running.wait(MINUTE)?.is_some(), "the server does not end");
-    wait_for_the_end(&children)?;
+    end_children(&children)?;
     let paths = place.finish()?;
     Ok(format!("{rounds} kills, {rows} rows, all that was acknowledged; {paths} paths"))
 }
@@ -302,15 +303,17 @@ fn children_of(parent: u32) -> Vec<u32> {
     ids.filter(is_child).collect()
 }
 
-/// Servers of connections end soon after their parent.
-fn wait_for_the_end(processes: &[u32]) -> Result<()> {
+/// Ends the servers of connections, whose parent has ended: one may wait for another that ended with a lock.
+fn end_children(processes: &[u32]) -> Result<()> {
     let begun = Instant::now();
     for id in processes {
         let path = format!("/proc/{id}/cmdline");
-        while fs::read_to_string(&path)
-            .is_ok_and(|line| line.starts_with("postgres") || line.contains("/postgres"))
-        {
-            ensure!(begun.elapsed() < Duration::from_secs(20), "process {id} of PostgreSQL does not end");
+        let is_there = || fs::read_to_string(&path).is_ok_and(|line| line.contains("postgres"));
+        while is_there() {
+            ensure!(begun.elapsed() < LONGEST_END, "process {id} of PostgreSQL does not end");
+            if let Some(id) = i32::try_from(*id).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(id, Signal::KILL);
+            }
             thread::sleep(Duration::from_millis(20));
         }
     }
