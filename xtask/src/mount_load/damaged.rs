@@ -115,7 +115,7 @@ fn fill(root: &Path, seed: u64) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         }
         match number % 5 {
             0 => std::os::unix::fs::symlink(
-                "target/".repeat(1 + number as usize / 4),
+                "target/".repeat(1 + number as usize / 5),
                 path.with_extension("link"),
             )?,
             1 => fs::hard_link(&path, path.with_extension("hard"))?,

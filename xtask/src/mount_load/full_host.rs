@@ -81,13 +81,15 @@ pub fn load(stage: &Stage) -> Result<String> {
     must_hold(place.path(), &told).context("mounted again")?;
     let file = new_file(&place.join("after"), u64::MAX);
     ensure!(file.is_ok(), "with room again a file cannot be made: {file:?}");
+    let said = stage.words_of_mounts();
     let Told { durable, failed_syncs, failed_calls, words } = told;
     let paths = place.finish()?;
     Ok(format!(
-        "{} files acknowledged, {failed_syncs} syncs and {failed_calls} other calls failed ({}), unmount {}; {paths} paths",
+        "{} files acknowledged, {failed_syncs} syncs and {failed_calls} other calls failed ({}), unmount {}, the mount said: {}; {paths} paths",
         durable.len(),
         words.join("; "),
-        if unmounted.is_ok() { "succeeded" } else { "failed" }
+        if unmounted.is_ok() { "succeeded" } else { "failed" },
+        said.first().map_or("nothing", |line| line.trim())
     ))
 }
 

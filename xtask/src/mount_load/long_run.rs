@@ -55,6 +55,9 @@ pub struct Arguments {
     options: String,
 }
 
+/// One number of a sample.
+type Value = fn(&Sample) -> u64;
+
 /// What both processes take at a moment.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
@@ -140,12 +143,12 @@ fn judge(samples: &[Sample]) -> Result<()> {
     let from = samples.len() * WARM_UP_PERCENT / 100;
     let (early, late) = samples.get(from..).unwrap_or_default().split_at((samples.len() - from) / 2);
     ensure!(!early.is_empty(), "{} samples are too few to see growth", samples.len());
-    let middle = |of: &[Sample], value: fn(&Sample) -> u64| {
+    let middle = |of: &[Sample], value: Value| {
         let mut values: Vec<u64> = of.iter().map(value).collect();
         values.sort_unstable();
         values.get(values.len() / 2).copied().unwrap_or(0)
     };
-    let kinds: [(&str, fn(&Sample) -> u64, u64); 5] = [
+    let kinds: [(&str, Value, u64); 5] = [
         ("memory of the server (KiB)", |one| one.server.memory_kibibytes, NOISE_KIBIBYTES),
         ("descriptors of the server", |one| one.server.descriptors, NOISE_DESCRIPTORS),
         ("threads of the server", |one| one.server.threads, NOISE_DESCRIPTORS),

@@ -30,6 +30,11 @@ pub fn of(image: &Path) -> Vec<Process> {
 }
 
 fn process(id: u32, image: &Path) -> Option<Process> {
+    // Its name can be read even of a process that hangs; its words cannot.
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+    if !name.contains("uxfs") {
+        return None;
+    }
     let line = fs::read(format!("/proc/{id}/cmdline")).ok()?;
     let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
     let has = |word: &[u8]| words.contains(&word);

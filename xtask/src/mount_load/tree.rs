@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use uxfs_testkit::{
     manifest::{self, Header, Manifest},
     mount::{Access, LoopMount},
-    verdict::same,
+    verdict::{portable, same},
 };
 
 /// A tree of files: every path with its inode and contents.
@@ -36,6 +36,11 @@ impl Tree {
         let tree = Self::of(mount.path()).context("as the kernel's XFS shows it")?;
         mount.unmount()?;
         Ok(tree)
+    }
+
+    /// Without what another file system has otherwise: inode numbers, times of change and birth, sizes of directories.
+    pub fn portable(self) -> Self {
+        Self(portable(self.0))
     }
 
     /// Paths.

@@ -118,7 +118,7 @@ impl Operation {
             (from, to) = (from - from % PAGE_BYTES, to - to % PAGE_BYTES);
             length -= length % PAGE_BYTES;
         }
-        let room = if from < to { to - from } else { from - to };
+        let room = to.abs_diff(from);
         Self::Copy { from, to, length: length.min(room).min(LONGEST_BYTES - to) }
     }
 
