@@ -11,6 +11,8 @@ mod hostile;
 mod judges;
 mod linux_logs;
 mod manual;
+mod mount_load;
+mod mount_model;
 mod process;
 mod repair_fuzz;
 mod repair_kills;
@@ -64,6 +66,12 @@ enum Arguments {
     Revive(revive::Arguments),
     /// Age images of every shape, by the kernel and by uxfs: none may have findings (needs root)
     Sound(sound::Arguments),
+    /// Threads of random system calls on real mounts, equal to a model; their processes are killed (needs root)
+    MountModel(mount_model::Arguments),
+    /// Run programs, crashes and damage through a FUSE mount, and judge the image (needs root)
+    MountLoad(mount_load::Arguments),
+    /// Mixed work on a FUSE mount for an hour: its memory and descriptors must not grow (needs root)
+    LongRun(mount_load::long_run::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -97,6 +105,9 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Sound(arguments) => sound::run(&arguments),
+        Arguments::MountModel(arguments) => mount_model::run(&arguments),
+        Arguments::MountLoad(arguments) => mount_load::run(&arguments),
+        Arguments::LongRun(arguments) => mount_load::long_run::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

@@ -13,8 +13,11 @@
 use std::{
     io,
     num::NonZeroU16,
-    os::fd::{AsFd, OwnedFd},
-    sync::atomic::{AtomicBool, Ordering},
+    os::fd::AsFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, Scope, ScopedJoinHandle},
 };
 
@@ -30,15 +33,18 @@ use crate::{
         mounted::Mounted,
     },
     protocol::initialization::{Capabilities, Negotiated},
-    server::{Server, settings::Settings},
+    server::{notifier::Notifier, settings::Settings},
     transport::{
+        Service,
         device::DeviceChannel,
         ring::{RingChannel, availability},
+        turns::Turns,
     },
 };
 
-/// Threads that answer requests, where the mount does not say how many.
-const USUAL_THREADS: usize = 4;
+/// Threads that answer requests, where the mount does not say how many. One looks for requests; the others answer those that wait, as fsync
+/// does: so many can be made durable together.
+const USUAL_THREADS: usize = 9;
 /// Threads with a ring, where the mount does not say how many.
 const USUAL_RING_THREADS: u16 = 8;
 /// Entries of one queue, at most.
@@ -68,13 +74,49 @@ pub enum SessionError {
     Thread(io::Error),
 }
 
+/// A service that can be mounted.
+pub trait Served: Service {
+    /// What the mount asks for.
+    fn settings(&self) -> &Settings;
+    /// What was agreed with the kernel, once its first request has been answered.
+    fn negotiated(&self) -> Option<Negotiated>;
+    /// Rings are there: the reply to the first request asks for them.
+    fn offer_rings(&self);
+    /// Where requests ask for the kernel's help.
+    fn notifier(&self) -> &Notifier;
+    /// A thread can take no more requests: the file system is to be unmounted.
+    fn fail(&self) {}
+}
+
+impl<S: Served> Served for Arc<S> {
+    fn settings(&self) -> &Settings {
+        (**self).settings()
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        (**self).negotiated()
+    }
+
+    fn offer_rings(&self) {
+        (**self).offer_rings();
+    }
+
+    fn notifier(&self) -> &Notifier {
+        (**self).notifier()
+    }
+
+    fn fail(&self) {
+        (**self).fail();
+    }
+}
+
 /// Serves a mount until it is unmounted. `devices`: see [`devices`]; `rings`: see [`rings`]. `on_ready` is called once the kernel has its
-/// first answer. The image is left to [`Server::close`].
+/// first answer. The image is left to [`Server::close`](crate::server::Server::close).
 ///
 /// # Errors
 /// The device. What was acknowledged is kept.
-pub fn serve(
-    server: &Server,
+pub fn serve<S: Served>(
+    server: &S,
     devices: Vec<FuseDevice>,
     mut rings: Vec<RingChannel>,
     on_ready: impl FnOnce(),
@@ -82,7 +124,9 @@ pub fn serve(
     let most_bytes = server.settings().most_bytes();
     let mut devices = devices.into_iter();
     let first = devices.next().ok_or(SessionError::NoDevice)?;
-    let others = devices.map(|device| DeviceChannel::new(OwnedFd::from(device), most_bytes)).collect();
+    let turns = Arc::new(Turns::default());
+    let channel = |device: FuseDevice| DeviceChannel::new(device.into(), most_bytes, Arc::clone(&turns));
+    let others = devices.map(channel).collect();
     if !server.settings().has_rings {
         rings.clear();
     }
@@ -94,24 +138,35 @@ pub fn serve(
     if !rings.is_empty() {
         server.offer_rings();
     }
-    let mut first = DeviceChannel::new(OwnedFd::from(first), most_bytes);
+    let worker = first.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
+    let worker = server.notifier().worker(worker);
+    let mut first = channel(first);
     let (stop, gate) = (AtomicBool::new(false), Gate::default());
     let outcome = thread::scope(|scope| {
         let (stop, gate) = (&stop, &gate);
         let mut running = Vec::new();
         // They are started before the kernel gets its first answer: where that fails, nothing is mounted yet.
         let started = start(scope, &mut running, (others, rings), (server, stop, gate));
+        let started = started.and_then(|()| {
+            let work = move || {
+                worker.work();
+                Ok(())
+            };
+            running.push(spawn(scope, "fuse-notify".into(), work)?);
+            Ok(())
+        });
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
         let has_rings =
             |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
-        let serve = |first: &mut DeviceChannel| {
-            first.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail())
-        };
         let mut outcome = match negotiated {
             Ok(Some(negotiated)) => {
                 gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
                 on_ready();
-                serve(&mut first).map_err(SessionError::Transport)
+                if has_rings(negotiated) {
+                    first.has_no_patience();
+                }
+                let served = first.serve(server, stop).inspect_err(|_| server.fail());
+                served.map(drop).map_err(SessionError::Transport)
             }
             other => {
                 gate.open(Go { has_rings: false, is_mounted: false });
@@ -119,6 +174,7 @@ pub fn serve(
             }
         };
         stop.store(true, Ordering::Relaxed);
+        server.notifier().end();
         for thread in running {
             let ended = thread.join().unwrap_or(Err(Errno::IO));
             outcome = outcome.and(ended.map_err(SessionError::Transport));
@@ -130,7 +186,7 @@ pub fn serve(
 }
 
 /// Answers requests until the first one has been answered; `None` where it was unmounted before.
-fn negotiate(first: &mut DeviceChannel, server: &Server) -> Result<Option<Negotiated>, SessionError> {
+fn negotiate<S: Served>(first: &mut DeviceChannel, server: &S) -> Result<Option<Negotiated>, SessionError> {
     loop {
         if let Some(negotiated) = server.negotiated() {
             return Ok(Some(negotiated));
@@ -173,16 +229,22 @@ impl Gate {
 }
 
 /// Starts the threads that answer requests. They wait at the gate.
-fn start<'s>(
+fn start<'s, S: Served>(
     scope: &'s Scope<'s, '_>,
     running: &mut Vec<Running<'s>>,
     (others, rings): (Vec<DeviceChannel>, Vec<RingChannel>),
-    (server, stop, gate): (&'s Server, &'s AtomicBool, &'s Gate),
+    (server, stop, gate): (&'s S, &'s AtomicBool, &'s Gate),
 ) -> Result<(), SessionError> {
     for (index, mut channel) in (1..).zip(others) {
-        let serve = move || match gate.wait().is_mounted {
-            true => channel.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail()),
-            false => Ok(()),
+        let serve = move || {
+            let go = gate.wait();
+            if go.has_rings {
+                channel.has_no_patience();
+            }
+            if !go.is_mounted {
+                return Ok(());
+            }
+            channel.serve(server, stop).map(drop).inspect_err(|_| server.fail())
         };
         running.push(spawn(scope, format!("fuse-{index}"), serve)?);
     }
@@ -190,7 +252,7 @@ fn start<'s>(
         let serve = move || match gate.wait().has_rings {
             true => {
                 channel.stay_beside_callers();
-                channel.serve(server, stop).map(drop).inspect_err(|_| server.trouble.fail())
+                channel.serve(server, stop).map(drop).inspect_err(|_| server.fail())
             }
             false => Ok(()),
         };
@@ -230,10 +292,12 @@ pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChanne
 /// The device was taken before, or cannot be opened again.
 pub fn devices(mounted: &mut Mounted, threads: Option<NonZeroU16>) -> Result<Vec<FuseDevice>, SessionError> {
     let first = mounted.take_device().ok_or(SessionError::NoDevice)?;
-    let usual = thread::available_parallelism().map_or(1, usize::from).min(USUAL_THREADS) + 1;
-    let threads = threads.map_or(usual, |threads| threads.get().into()).min(MOST_DESCRIPTORS);
+    let threads = threads.map_or(USUAL_THREADS, |threads| threads.get().into()).min(MOST_DESCRIPTORS);
     let others: Vec<_> = (1..threads).map(|_| first.connect_another()).collect::<Result<_, _>>()?;
-    Ok(std::iter::once(first).chain(others).collect())
+    let devices: Vec<_> = std::iter::once(first).chain(others).collect();
+    // The process that serves may not do it itself.
+    devices.iter().try_for_each(FuseDevice::set_nonblocking)?;
+    Ok(devices)
 }
 
 /// The kernel reads far ahead and lets many pages be written, where this process may say so. Without it all works, more slowly. The kernel

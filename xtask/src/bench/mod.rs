@@ -26,6 +26,9 @@ pub enum Bench {
     Check(check::Arguments),
     /// A mount through FUSE, beside the kernel's XFS and fuse2fs
     Mount(mount::Arguments),
+    /// Serves a file system that stores nothing: what `bench mount` compares transports by
+    #[command(hide = true)]
+    Null(mount::null::Arguments),
 }
 
 /// Runs it.
@@ -36,5 +39,6 @@ pub fn run(benchmark: &Bench) -> Result<()> {
         Bench::Journal(arguments) => journal::run(arguments),
         Bench::Check(arguments) => check::run(arguments),
         Bench::Mount(arguments) => mount::run(arguments),
+        Bench::Null(arguments) => mount::null::run(arguments),
     }
 }

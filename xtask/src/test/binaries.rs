@@ -3,15 +3,17 @@
 
 use std::{
     ffi::OsStr,
+    fs::{self, File},
     io::Write,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -19,6 +21,10 @@ use serde_json::Value;
 
 /// Binaries at the same time.
 const AT_ONCE: usize = 2;
+/// A binary that runs longer hangs: the longest takes a third of this. It fails with what it has printed, instead of taking all others with it.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// How often a running binary is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A built test binary.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,22 +82,53 @@ impl Binary {
     /// Whether its tests pass. Folder and variables are as `cargo test` has them.
     fn run(&self, cargo: &OsStr, set_up: &impl Fn(&mut Command)) -> Result<bool> {
         let started = Instant::now();
-        let mut shell = Command::new("sh");
-        // One stream, in the order in which it was written.
-        shell.args(["-c", "exec \"$0\" 2>&1"]).arg(&self.program).current_dir(&self.package_folder);
-        shell.env("CARGO", cargo).env("CARGO_MANIFEST_DIR", &self.package_folder);
-        set_up(&mut shell);
-        let output = shell.output().with_context(|| format!("cannot run {}", self.program.display()))?;
+        // A file, not a pipe: a process that hangs in the kernel keeps what it has open.
+        let printed = tempfile::NamedTempFile::new()?;
+        let output = || -> Result<File> { Ok(printed.as_file().try_clone()?) };
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.package_folder).process_group(0);
+        command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
+        command.env("CARGO", cargo).env("CARGO_MANIFEST_DIR", &self.package_folder);
+        set_up(&mut command);
+        let mut child = command.spawn().with_context(|| format!("cannot run {}", self.program.display()))?;
+        let status = wait(&mut child, LONGEST)?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "\n     Running {} ({} s)", self.source.display(), started.elapsed().as_secs())?;
-        out.write_all(&output.stdout)?;
-        Ok(output.status.success())
+        out.write_all(&fs::read(printed.path())?)?;
+        if status.is_none() {
+            writeln!(out, "\n{} hangs: it was killed after {} s", self.source.display(), LONGEST.as_secs())?;
+        }
+        Ok(status.is_some_and(|status| status.success()))
     }
+}
+
+/// Waits for a child, at most so long. A child that takes longer is killed with its process group; it may stay if the kernel does not let
+/// it go, so its end is not waited for.
+fn wait(child: &mut Child, longest: Duration) -> Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    while started.elapsed() < longest {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(LOOK);
+    }
+    let group = rustix::process::Pid::from_child(child);
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_that_hangs_is_killed() {
+        let start = |seconds: &str| Command::new("sleep").arg(seconds).process_group(0).spawn().unwrap();
+        assert!(wait(&mut start("0"), LONGEST).unwrap().unwrap().success());
+        let mut hanging = start("1000");
+        assert_eq!(wait(&mut hanging, Duration::from_millis(50)).unwrap(), None);
+        assert!(!hanging.wait().unwrap().success());
+    }
 
     #[test]
     fn only_test_binaries_are_run() {

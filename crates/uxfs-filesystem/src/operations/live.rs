@@ -58,6 +58,8 @@ pub struct Status {
     pub extent_size_blocks: u32,
     /// Extent size hint for copies on write.
     pub cow_extent_size_blocks: u32,
+    /// False where it has no extended attribute at all, whatever the namespace: parent pointers are none.
+    pub may_have_attributes: bool,
 }
 
 impl Status {
@@ -87,6 +89,7 @@ impl Status {
             flags2: inode.flags2(),
             extent_size_blocks: inode.extent_size_blocks(),
             cow_extent_size_blocks: inode.cow_extent_size_blocks(),
+            may_have_attributes: inode.may_have_attributes(),
         })
     }
 }

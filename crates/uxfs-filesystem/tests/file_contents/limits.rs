@@ -36,6 +36,24 @@ fn is<T: std::fmt::Debug>(result: Result<T, Error>, expected: OperationError) {
     assert!(matches!(&result, Err(Error::Operation(error)) if *error == expected), "{result:?}");
 }
 
+/// Linux clears them whatever size a user asks for.
+#[test]
+fn truncation_to_the_same_size_clears_set_id_bits() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("set-id", 320, &[], 1);
+    let file_system = image.mount_bulk();
+    let mut inode = load(&file_system, 0);
+    let user = Touch { time: None, clears_set_id: true };
+    for size in [0, 0, 5000, 5000] {
+        let mode = inode.core.mode.get();
+        inode.core.mode.set(mode & !0o7777 | 0o6755);
+        file_system.edit_file(&mut inode).unwrap().set_size(size, Touch::NOTHING).unwrap();
+        assert_eq!(inode.permissions(), 0o6755);
+        file_system.edit_file(&mut inode).unwrap().set_size(size, user).unwrap();
+        assert_eq!(inode.permissions(), 0o755, "{size} bytes");
+    }
+}
+
 #[test]
 fn the_largest_file_and_what_is_refused() {
     require!(Judge::Mkfs, Judge::XfsRepair);

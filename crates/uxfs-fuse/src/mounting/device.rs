@@ -8,6 +8,7 @@ use std::{
 };
 
 use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
     ioctl::{NoArg, Opcode, Setter, ioctl},
 };
@@ -89,6 +90,16 @@ impl FuseDevice {
         let connected = unsafe { ioctl(&another.0, Setter::<CLONE, u32>::new(number)) };
         connected.map_err(|error| DeviceError::Connect(error.into()))?;
         Ok(another)
+    }
+
+    /// Reading gives an error while there is no request, instead of waiting for one.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_nonblocking(&self) -> Result<(), DeviceError> {
+        let refused = |error: Errno| DeviceError::Connect(error.into());
+        let flags = fcntl_getfl(&self.0).map_err(refused)?;
+        fcntl_setfl(&self.0, flags | OFlags::NONBLOCK).map_err(refused)
     }
 
     /// Lets the mount(2) to come wait until the server has answered INIT, and fail if it does not. Gives whether the kernel

@@ -96,6 +96,7 @@ impl Server {
         &self,
         node: u64,
         asked: &SetAttributes,
+        is_by_user: bool,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
@@ -103,12 +104,22 @@ impl Server {
             return self.put_attributes(&inode, reply);
         }
         self.lazy_times.write(&self.file_system, inode.number());
+        // The kernel is about to write past its cache: see `notifier`.
+        if asked.changes.is_empty() && self.settings.has_writeback_cache {
+            self.notifier.write_and_drop_contents(node);
+        }
         let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
             self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
         }
-        let changes = self.changes_of(&inode, asked, clears_set_id)?;
+        let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
+        if asked.changes.is_empty() && is_by_user {
+            let status = self.file_system.stat(&inode).map_err(number)?;
+            let mode = mode_without_set_id(status.mode);
+            let is_changed = status.file_type == FileType::Regular && mode != status.mode;
+            changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
+        }
         if changes != AttributeChanges::default() {
             self.file_system.set_attributes(&inode, &changes).map_err(number)?;
         }
@@ -130,7 +141,7 @@ impl Server {
         if clears_set_id && changes_owner && permissions.is_none() {
             let status = self.file_system.stat(inode).map_err(number)?;
             let mode = mode_without_set_id(status.mode);
-            let is_changed = status.file_type == FileType::Regular && mode != status.mode;
+            let is_changed = status.file_type != FileType::Directory && mode != status.mode;
             permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
         Ok(AttributeChanges {

@@ -10,7 +10,7 @@ use uxfs_filesystem::{
     },
     inode::table::InodeHandle,
 };
-use uxfs_format::inode::InodeFlags;
+use uxfs_format::inode::{InodeFlags, Timestamp};
 
 use super::{Answered, Server, number, put};
 use crate::{
@@ -54,12 +54,17 @@ impl Server {
         Ok(())
     }
 
+    /// The time that a change of contents gives a file. A kernel that caches writes has the times of files, and sends them: another time
+    /// here would stay where the kernel takes its own for sent.
+    fn time_of_change(&self) -> Option<Timestamp> {
+        (!self.settings.has_writeback_cache).then(|| self.file_system.now())
+    }
+
     pub(super) fn write(&self, node: u64, write: &Write<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         let file = self.opened(write.handle, node)?;
         let is_from_cache = write.write_flags.contains(WriteFlags::CACHE);
         let touch = Touch {
-            // The kernel has the times of what it cached, and sends them.
-            time: (!is_from_cache).then(|| self.file_system.now()),
+            time: self.time_of_change(),
             clears_set_id: write.write_flags.contains(WriteFlags::KILL_SET_ID),
         };
         let mut done = 0;
@@ -91,7 +96,8 @@ impl Server {
     pub(super) fn fallocate(&self, node: u64, asked: &Fallocate) -> Answered {
         use FallocateMode as M;
         let file = self.opened(asked.handle, node)?;
-        let (offset, size, touch) = (asked.offset_bytes, asked.size_bytes, Touch::at(self.file_system.now()));
+        let (offset, size) = (asked.offset_bytes, asked.size_bytes);
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         let size_change = if asked.mode.contains(M::KEEP_SIZE) { SizeChange::Keep } else { SizeChange::Grow };
         let kind = asked.mode - M::KEEP_SIZE;
         let file_system = &self.file_system;
@@ -161,7 +167,7 @@ impl Server {
             target_bytes: copy.target_offset_bytes,
             length_bytes,
         };
-        let touch = Touch::at(self.file_system.now());
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         self.file_system.clone_range(source, target, &range, touch).ok()
     }
 
@@ -171,7 +177,7 @@ impl Server {
         target: &InodeHandle,
         copy: &CopyFileRange,
     ) -> Result<u64, Errno> {
-        let touch = Touch::at(self.file_system.now());
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         let most_bytes = copy.size_bytes.min(MOST_COPIED_BYTES).min(i32::MAX as u64);
         let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(most_bytes).unwrap_or(COPY_BYTES))];
         let mut done = 0;

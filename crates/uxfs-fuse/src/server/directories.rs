@@ -12,7 +12,7 @@ use crate::{
         directory::{DirectoryBuffer, DirectoryEntry, RecordRefused},
         flags::OpenReplyFlags,
         reply::OpenReply,
-        request::operation::Read,
+        request::{Request, operation::Read},
     },
     transport::ReplyBuffer,
 };
@@ -34,6 +34,21 @@ impl Server {
     }
 
     pub(super) fn read_directory(&self, node: u64, read: &Read, reply: &mut ReplyBuffer<'_>) -> Answered {
+        self.read_names(node, read, reply, |buffer, record| buffer.push(record))
+    }
+
+    /// Names in the records of READDIRPLUS, without attributes.
+    fn read_names_plus(&self, node: u64, read: &Read, reply: &mut ReplyBuffer<'_>) -> Answered {
+        self.read_names(node, read, reply, |buffer, record| buffer.push_plus(record, None).map(drop))
+    }
+
+    fn read_names(
+        &self,
+        node: u64,
+        read: &Read,
+        reply: &mut ReplyBuffer<'_>,
+        push: impl Fn(&mut DirectoryBuffer<'_>, &DirectoryEntry<'_>) -> Result<(), RecordRefused>,
+    ) -> Answered {
         let directory = self.opened(read.handle, node)?;
         let mut buffer = DirectoryBuffer::new(reply.room(read.size_bytes as usize));
         let mut refused = None;
@@ -44,7 +59,7 @@ impl Server {
                 file_type: entry.file_type,
                 next_offset: entry.next_cookie,
             };
-            match buffer.push(&record) {
+            match push(&mut buffer, &record) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     refused = Some(error);
@@ -61,10 +76,14 @@ impl Server {
 
     pub(super) fn read_directory_plus(
         &self,
-        node: u64,
+        request: &Request<'_>,
         read: &Read,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
+        let node = request.node_id;
+        if !self.listings.lists(request.caller.process_id) {
+            return self.read_names_plus(node, read, reply);
+        }
         let directory = self.opened(read.handle, node)?;
         let room = reply.room(read.size_bytes as usize);
         let (names, entries) = self.entries_for(&directory, read.offset_bytes, room.len())?;
@@ -75,6 +94,7 @@ impl Server {
             if !buffer.has_room_plus(name.len()) {
                 break;
             }
+            let moment = self.nodes.moment(entry.inode);
             let status = match name {
                 b"." | b".." => None,
                 _ => self.file_system.open(entry.inode).and_then(|inode| self.file_system.stat(&inode)).ok(),
@@ -87,8 +107,8 @@ impl Server {
             };
             let reply_entry = status.map(|status| self.entry_of_status(&status));
             // It counts before the kernel can forget it.
-            if reply_entry.is_some() {
-                self.nodes.remember(entry.inode);
+            if let Some(status) = status {
+                self.nodes.remember(entry.inode, (!status.may_have_attributes).then_some(moment));
             }
             match buffer.push_plus(&record, reply_entry.as_ref()) {
                 Ok(is_counted) => {

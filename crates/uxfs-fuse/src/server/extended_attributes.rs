@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 use uxfs_engine::attribute::SetMode;
 use uxfs_filesystem::operations::xattr::{AclKind, LIST_MAX_BYTES};
-use uxfs_format::attribute::posix_acl::PosixAcl;
-use uxfs_volume::attribute::xattr::{ACL_ACCESS, XattrView};
+use uxfs_format::attribute::{flags::Namespace, posix_acl::PosixAcl};
+use uxfs_volume::attribute::xattr::{ACL_ACCESS, ACL_DEFAULT, XattrView};
 
 use super::{Answered, Server, number, put};
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
     transport::ReplyBuffer,
 };
 
+/// Linux looks for no longer name.
+const NAME_BYTES_MAX: usize = 255;
+
 impl Server {
     pub(super) fn get_extended_attribute(
         &self,
@@ -26,6 +29,9 @@ impl Server {
         get: &GetExtendedAttribute<'_>,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
+        if names_an_attribute(get.name) && self.nodes.is_bare(node) {
+            return Err(Errno::NODATA);
+        }
         let inode = self.open_node(node)?;
         let value = self.file_system.get_xattr(&inode, get.name).map_err(number)?;
         put_bytes(&value, get.size_bytes, reply)
@@ -37,6 +43,9 @@ impl Server {
         room_bytes: u32,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
+        if self.nodes.is_bare(request.node_id) {
+            return put_bytes(&[], room_bytes, reply);
+        }
         let inode = self.open_node(request.node_id)?;
         // What the caller may do beyond its user is not known here.
         let view = if request.caller.user_id == 0 { XattrView::Root } else { XattrView::Unprivileged };
@@ -50,6 +59,10 @@ impl Server {
     }
 
     pub(super) fn set_extended_attribute(&self, node: u64, set: &SetExtendedAttribute<'_>) -> Answered {
+        self.nodes.change_attributes(node, || self.set_attribute(node, set))
+    }
+
+    fn set_attribute(&self, node: u64, set: &SetExtendedAttribute<'_>) -> Answered {
         use SetExtendedAttributeMode as M;
         let inode = self.open_node(node)?;
         if set.flags.contains(SetExtendedAttributeFlags::KILL_SET_GROUP_ID) && set.name == ACL_ACCESS {
@@ -70,6 +83,15 @@ impl Server {
         let inode = self.open_node(node)?;
         self.file_system.remove_xattr(&inode, name).map_err(number)
     }
+}
+
+/// Whether an inode without attributes has no attribute of this name, rather than refusing the name.
+fn names_an_attribute(name: &[u8]) -> bool {
+    let is_in_namespace =
+        [Namespace::Security, Namespace::Trusted, Namespace::User].iter().any(|namespace| {
+            name.strip_prefix(namespace.prefix().as_bytes()).is_some_and(|rest| !rest.is_empty())
+        });
+    (is_in_namespace || matches!(name, ACL_ACCESS | ACL_DEFAULT)) && name.len() <= NAME_BYTES_MAX
 }
 
 /// Puts bytes into a reply, or their number where the caller asks for that.

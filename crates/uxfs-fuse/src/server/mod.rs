@@ -3,7 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | here | the server, and which function answers which request |
+//! | [`listings`] | whether a listing gives attributes, too |
 //! | [`nodes`] | inodes that the kernel remembers |
+//! | [`notifier`] | asks the kernel to write and drop what it has cached |
 //! | [`open_files`] | files that are open |
 //! | [`settings`] | what a mount asks of its server |
 //! | `attributes` | GETATTR, SETATTR, STATX, STATFS; access times |
@@ -16,6 +18,7 @@
 //! | `request_log` | a line for each request |
 //! | `ioctls` | flags and projects of inodes, statistics |
 //! | `file_system_ioctls` | geometry, counters, label, trimming, resting, shutdown |
+//! | `effort` | how long answering a request may take |
 //!
 //! Invariants:
 //! 1. The kernel is the only one that changes the file system while it is mounted: what it caches stays true.
@@ -25,12 +28,15 @@
 mod attributes;
 mod contents;
 mod directories;
+pub mod effort;
 mod extended_attributes;
 mod file_system_ioctls;
 mod ioctls;
 pub mod lazy_times;
+pub mod listings;
 mod names;
 pub mod nodes;
+pub mod notifier;
 pub mod open_files;
 mod request_log;
 pub mod settings;
@@ -42,7 +48,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::io::Errno;
@@ -51,7 +57,8 @@ use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{
-    lazy_times::LazyTimes, nodes::Nodes, open_files::OpenFiles, settings::Settings, trouble::Trouble,
+    lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles,
+    settings::Settings, trouble::Trouble,
 };
 use crate::{
     log::{Level, Log},
@@ -62,21 +69,24 @@ use crate::{
         request::{Operation, Request},
         wire::{header::InHeader, names::EntryOut},
     },
+    session::Served,
     statistics::Statistics,
-    transport::{Answer, ReplyBuffer, Service, Way},
+    transport::{Answer, Outcome, ReplyBuffer, Service, turns::Effort},
 };
 
 /// How long the kernel may keep what it knows: nothing else changes the file system.
-pub(crate) const VALID: Duration = Duration::from_secs(1 << 30);
+pub const VALID: Duration = Duration::from_secs(1 << 30);
 
 /// Result of answering a request: the reply is in its buffer.
-pub(crate) type Answered = Result<(), Errno>;
+pub type Answered = Result<(), Errno>;
 
 /// What answers the requests of one mount.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) file_system: Arc<FileSystem>,
     pub(crate) nodes: Nodes,
+    pub(crate) listings: Listings,
+    pub(crate) notifier: Notifier,
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
@@ -99,6 +109,8 @@ impl Server {
         Self {
             file_system,
             nodes,
+            listings: Listings::default(),
+            notifier: Notifier::default(),
             open_files: OpenFiles::default(),
             settings,
             statistics: Statistics::default(),
@@ -109,17 +121,6 @@ impl Server {
             is_destroyed: AtomicBool::new(false),
             is_resting: AtomicBool::new(false),
         }
-    }
-
-    /// What was agreed with the kernel, once its first request has been answered.
-    #[must_use]
-    pub fn negotiated(&self) -> Option<Negotiated> {
-        self.negotiated.get().copied()
-    }
-
-    /// Rings are there: the reply to the first request will ask for them.
-    pub fn offer_rings(&self) {
-        self.has_rings.store(true, Ordering::Release);
     }
 
     /// Forgets all nodes and open files, frees unlinked inodes, and closes the file system.
@@ -137,12 +138,6 @@ impl Server {
     #[must_use]
     pub fn file_system(&self) -> &Arc<FileSystem> {
         &self.file_system
-    }
-
-    /// What the mount asks for.
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// Opens the inode of a node.
@@ -176,9 +171,11 @@ impl Server {
         self.lazy_times.write_before(&self.file_system, &self.nodes, node, &request.operation);
         match &request.operation {
             O::Initialize(init) => self.initialize(init, reply),
-            O::Lookup(name) => self.lookup(node, name, reply),
+            O::Lookup(name) => self.lookup(request, name, reply),
             O::GetAttributes(handle) => self.get_attributes(node, *handle, reply),
-            O::SetAttributes(changes) => self.set_attributes(node, changes, reply),
+            O::SetAttributes(changes) => {
+                self.set_attributes(node, changes, request.caller.user_id != 0, reply)
+            }
             O::Statx(statx) => self.statx(node, statx, reply),
             O::StatFileSystem => self.stat_file_system(reply),
             O::ReadLink => self.read_link(node, reply),
@@ -203,7 +200,7 @@ impl Server {
             O::CopyFileRange(copy) => self.copy_file_range(node, copy, false, reply),
             O::CopyFileRange64(copy) => self.copy_file_range(node, copy, true, reply),
             O::ReadDirectory(read) => self.read_directory(node, read, reply),
-            O::ReadDirectoryPlus(read) => self.read_directory_plus(node, read, reply),
+            O::ReadDirectoryPlus(read) => self.read_directory_plus(request, read, reply),
             O::SetExtendedAttribute(set) => self.set_extended_attribute(node, set),
             O::GetExtendedAttribute(get) => self.get_extended_attribute(node, get, reply),
             O::ListExtendedAttributes(room) => self.list_extended_attributes(request, *room, reply),
@@ -237,24 +234,55 @@ impl Server {
     }
 }
 
+impl Served for Server {
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        self.negotiated.get().copied()
+    }
+
+    fn offer_rings(&self) {
+        self.has_rings.store(true, Ordering::Release);
+    }
+
+    fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+
+    fn fail(&self) {
+        self.trouble.fail();
+    }
+}
+
 impl Service for Server {
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>, way: Way) -> Answer {
-        let begun = Instant::now();
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
         // A request without an answer would let its caller wait for ever, and a thread that is gone the whole mount.
         let answered = catch_unwind(AssertUnwindSafe(|| answer(self, request, reply)));
         let answer = answered
             .unwrap_or_else(|panic| self.trouble.tell_of_panic(&self.file_system, request, panic.as_ref()));
-        if let Ok((header, _)) = InHeader::read_from_prefix(request) {
-            let (is_error, elapsed) = (matches!(answer, Answer::Error(_)), begun.elapsed());
-            self.statistics.count(Opcode::from_number(header.opcode), way, elapsed, is_error);
-            if self.trouble.log.tells(Level::Debug) {
-                request_log::tell(self, request, (answer, reply.filled().len()), (way, elapsed));
-            }
-        }
         if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO)) = answer {
             self.trouble.tell(&self.file_system, request, error);
         }
+        if self.trouble.log.tells(Level::Debug) {
+            request_log::note(answer, reply.filled().len());
+        }
         answer
+    }
+
+    fn effort(&self, request: &[u8]) -> Effort {
+        effort::of(request)
+    }
+
+    fn answered(&self, request: &[u8], outcome: Outcome) {
+        if let Ok((header, _)) = InHeader::read_from_prefix(request) {
+            let opcode = Opcode::from_number(header.opcode);
+            self.statistics.count(opcode, outcome.way, outcome.elapsed, outcome.is_error);
+        }
+        if self.trouble.log.tells(Level::Debug) {
+            request_log::tell(self, request, outcome);
+        }
     }
 
     fn not_taken(&self, reply: &[u8], request: &[u8]) {
@@ -313,6 +341,9 @@ pub(crate) fn number(error: Error) -> Errno {
 }
 
 /// Adds a structure to a reply.
-pub(crate) fn put<T: IntoBytes + Immutable>(reply: &mut ReplyBuffer<'_>, structure: &T) -> Answered {
+///
+/// # Errors
+/// It has no room for it.
+pub fn put<T: IntoBytes + Immutable>(reply: &mut ReplyBuffer<'_>, structure: &T) -> Answered {
     reply.push(structure.as_bytes())
 }

@@ -26,9 +26,12 @@ use crate::{
 const PERMISSIONS: u32 = 0o7777;
 /// The bits of a mode that hold the file type.
 const FILE_TYPE: u32 = 0o170_000;
+/// The file type of directories.
+const DIRECTORY: u32 = 0o040_000;
 
 impl Server {
-    pub(super) fn lookup(&self, node: u64, name: &[u8], reply: &mut ReplyBuffer<'_>) -> Answered {
+    pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8], reply: &mut ReplyBuffer<'_>) -> Answered {
+        let node = request.node_id;
         let directory = match name {
             // A file handle from outside: the number may be out of date.
             b"." | b".." => {
@@ -40,7 +43,13 @@ impl Server {
             return self.put_entry(&directory, reply);
         }
         match self.file_system.find(&directory, name) {
-            Ok(found) => self.put_entry(&found, reply),
+            Ok(found) => {
+                let entry = self.counted_entry(&found)?;
+                if entry.attributes.mode & FILE_TYPE != DIRECTORY {
+                    self.listings.looks_at_a_file(request.caller.process_id);
+                }
+                put(reply, &entry.encode())
+            }
             Err(Error::Operation(OperationError::NotFound)) => {
                 put(reply, &EntryReply::missing(VALID).encode())
             }
@@ -49,9 +58,16 @@ impl Server {
     }
 
     fn put_entry(&self, inode: &InodeHandle, reply: &mut ReplyBuffer<'_>) -> Answered {
-        let entry = self.entry_of(inode)?;
-        self.nodes.remember(inode.number());
+        let entry = self.counted_entry(inode)?;
         put(reply, &entry.encode())
+    }
+
+    /// The reply that names an inode, which counts it.
+    pub(super) fn counted_entry(&self, inode: &InodeHandle) -> Result<EntryReply, Errno> {
+        let moment = self.nodes.moment(inode.number());
+        let status = self.file_system.stat(inode).map_err(number)?;
+        self.nodes.remember(status.number, (!status.may_have_attributes).then_some(moment));
+        Ok(self.entry_of_status(&status))
     }
 
     pub(super) fn read_link(&self, node: u64, reply: &mut ReplyBuffer<'_>) -> Answered {
@@ -123,8 +139,7 @@ impl Server {
     ) -> Answered {
         let new = new_file(request, NewKind::Regular, create.mode, create.umask);
         let made = self.make(request.node_id, create.name, &new)?;
-        let entry = self.entry_of(&made)?;
-        self.nodes.remember(made.number());
+        let entry = self.counted_entry(&made)?;
         self.put_created(entry, made, reply)
     }
 

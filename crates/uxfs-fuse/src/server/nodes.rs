@@ -1,12 +1,14 @@
 //! The inodes that the kernel remembers.
 //!
 //! Invariants:
-//! 1. **A node costs its number.** A node id is an inode number, so a node is a count; its inode is opened for each request. The root
-//!    alone has another id.
+//! 1. **A node costs its number.** A node id is an inode number, so a node is a count; its inode is opened for each request. Inodes that lie
+//!    beside each other share an entry of the table. The root alone has another id.
 //! 2. **An unlinked inode stays.** An inode that lost its last name while the kernel remembers it is held by a handle until the kernel
 //!    forgets it: its number gets no other inode before.
 //! 3. **A count is right.** Each reply that names an inode counts once, before the reply is sent; what the kernel never got is taken
 //!    back.
+//! 4. **A bare node has no extended attribute.** The kernel asks for attributes again and again; of a bare node the answer is known. A node
+//!    becomes bare only if no attribute was set in its part of the table since its inode was looked at, and is dressed before one is set.
 
 use std::collections::hash_map::{Entry, HashMap};
 
@@ -18,23 +20,40 @@ use crate::protocol::ROOT_NODE_ID;
 
 /// Parts of the table, each with a lock of its own.
 const SHARDS: usize = 64;
-/// Consecutive inode numbers of one part.
-const NEIGHBOURS: u64 = 16;
+/// Inodes of one entry.
+const NEIGHBOURS: usize = 8;
 
-/// A node that the kernel remembers.
-#[derive(Debug)]
-struct Node {
-    /// How often the kernel got it.
-    lookups: u64,
-    /// Of an inode without names.
-    held: Option<InodeHandle>,
+/// Nodes that lie beside each other.
+#[derive(Debug, Default)]
+struct Group {
+    /// How often the kernel got each.
+    lookups: [u32; NEIGHBOURS],
+    /// A bit for each that has no extended attribute.
+    bare: u8,
 }
+
+#[derive(Debug, Default)]
+struct Shard {
+    groups: HashMap<u64, Group>,
+    /// Inodes without names.
+    held: HashMap<u64, InodeHandle>,
+    /// Counts that outgrew their field: what is here comes on top.
+    overflown: HashMap<u64, u64>,
+    /// Counts beginnings and ends of changes of attributes.
+    changes: u64,
+    /// Changes of attributes that have begun.
+    changing: u32,
+}
+
+/// When an inode was looked at: see invariant 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment(u64);
 
 /// All nodes that the kernel remembers, but for the root.
 #[derive(Debug)]
 pub struct Nodes {
     root: InodeNumber,
-    shards: Box<[Mutex<HashMap<u64, Node>>]>,
+    shards: Box<[Mutex<Shard>]>,
 }
 
 impl Nodes {
@@ -56,12 +75,16 @@ impl Nodes {
         if inode == self.root { ROOT_NODE_ID } else { inode.get() }
     }
 
-    /// Counts a reply that names this inode.
-    pub fn remember(&self, inode: InodeNumber) {
+    /// Before an inode is looked at, whether it has attributes.
+    #[must_use]
+    pub fn moment(&self, inode: InodeNumber) -> Moment {
+        self.change(inode, |shard| Moment(if shard.changing == 0 { shard.changes } else { u64::MAX }))
+    }
+
+    /// Counts a reply that names this inode. `bare_since`: it had no attribute when it was looked at after this moment.
+    pub fn remember(&self, inode: InodeNumber, bare_since: Option<Moment>) {
         if inode != self.root {
-            self.change(inode, |shard| {
-                shard.entry(inode.get()).or_insert(Node { lookups: 0, held: None }).lookups += 1;
-            });
+            self.change(inode, |shard| shard.remember(inode.get(), bare_since));
         }
     }
 
@@ -69,37 +92,47 @@ impl Nodes {
     pub fn remember_unnamed(&self, handle: &InodeHandle) {
         let number = handle.number();
         self.change(number, |shard| {
-            let node = shard.entry(number.get()).or_insert(Node { lookups: 0, held: None });
-            node.lookups += 1;
-            node.held.get_or_insert_with(|| handle.clone());
+            shard.remember(number.get(), None);
+            shard.held.entry(number.get()).or_insert_with(|| handle.clone());
         });
     }
 
     /// Holds an inode that lost its last name, if the kernel remembers it.
     pub fn hold(&self, handle: &InodeHandle) {
+        let number = handle.number().get();
         self.change(handle.number(), |shard| {
-            if let Some(node) = shard.get_mut(&handle.number().get()) {
-                node.held.get_or_insert_with(|| handle.clone());
+            if shard.count_of(number) > 0 {
+                shard.held.entry(number).or_insert_with(|| handle.clone());
             }
         });
     }
 
+    /// Whether the inode of a node is known to have no extended attribute.
+    #[must_use]
+    pub fn is_bare(&self, node: u64) -> bool {
+        let (group, place) = place_of(node);
+        node != ROOT_NODE_ID
+            && self.change(InodeNumber::new(node), |shard| {
+                shard.groups.get(&group).is_some_and(|group| group.bare & (1 << place) != 0)
+            })
+    }
+
+    /// Changes the attributes of a node: it is not bare any more.
+    pub fn change_attributes<T>(&self, node: u64, change: impl FnOnce() -> T) -> T {
+        let inode = self.inode_of(node);
+        self.change(inode, |shard| shard.begin_change(inode.get()));
+        let result = change();
+        self.change(inode, Shard::end_change);
+        result
+    }
+
     /// The kernel forgets so many replies. Gives whether an inode without names may go now.
     pub fn forget(&self, node: u64, lookups: u64) -> bool {
-        if node == ROOT_NODE_ID {
-            return false;
-        }
-        let inode = InodeNumber::new(node);
-        let gone = self.change(inode, |shard| match shard.entry(node) {
-            Entry::Occupied(entry) if entry.get().lookups <= lookups => entry.remove().held,
-            Entry::Occupied(mut entry) => {
-                entry.get_mut().lookups -= lookups;
-                None
-            }
-            // The kernel forgets more than it got only if a reply was lost.
-            Entry::Vacant(_) => None,
-        });
         // The last handle goes outside the lock.
+        let gone = match node {
+            ROOT_NODE_ID => None,
+            _ => self.change(InodeNumber::new(node), |shard| shard.forget(node, lookups)),
+        };
         gone.is_some()
     }
 
@@ -114,14 +147,148 @@ impl Nodes {
     /// How many nodes the kernel remembers.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.shards.iter().map(|shard| shard.lock().count()).sum()
     }
 
-    fn change<T>(&self, inode: InodeNumber, change: impl FnOnce(&mut HashMap<u64, Node>) -> T) -> T {
-        let shard = (inode.get() / NEIGHBOURS) as usize % SHARDS;
+    fn change<T>(&self, inode: InodeNumber, change: impl FnOnce(&mut Shard) -> T) -> T {
+        let shard = (inode.get() / (2 * NEIGHBOURS as u64)) as usize % SHARDS;
         match self.shards.get(shard) {
             Some(shard) => change(&mut shard.lock()),
-            None => change(&mut HashMap::new()),
+            None => change(&mut Shard::default()),
         }
+    }
+}
+
+/// Group and place in it.
+fn place_of(node: u64) -> (u64, usize) {
+    (node / NEIGHBOURS as u64, (node % NEIGHBOURS as u64) as usize)
+}
+
+impl Shard {
+    fn remember(&mut self, node: u64, bare_since: Option<Moment>) {
+        let (group, place) = place_of(node);
+        let is_bare = self.changing == 0 && bare_since == Some(Moment(self.changes));
+        let group = self.groups.entry(group).or_default();
+        if let Some(lookups) = group.lookups.get_mut(place) {
+            match lookups.checked_add(1) {
+                Some(more) => *lookups = more,
+                None => *self.overflown.entry(node).or_default() += 1,
+            }
+        }
+        if is_bare {
+            group.bare |= 1 << place;
+        }
+    }
+
+    fn count_of(&self, node: u64) -> u64 {
+        let (group, place) = place_of(node);
+        let lookups = self.groups.get(&group).and_then(|group| group.lookups.get(place)).copied();
+        u64::from(lookups.unwrap_or(0)) + self.overflown.get(&node).copied().unwrap_or(0)
+    }
+
+    fn forget(&mut self, node: u64, lookups: u64) -> Option<InodeHandle> {
+        let (group, place) = place_of(node);
+        // The kernel forgets more than it got only if a reply was lost.
+        let left = self.count_of(node).saturating_sub(lookups);
+        let field = u32::try_from(left).unwrap_or(u32::MAX);
+        match left - u64::from(field) {
+            0 => drop(self.overflown.remove(&node)),
+            more => drop(self.overflown.insert(node, more)),
+        }
+        if let Entry::Occupied(mut entry) = self.groups.entry(group) {
+            let group = entry.get_mut();
+            if let Some(lookups) = group.lookups.get_mut(place) {
+                *lookups = field;
+            }
+            if left == 0 {
+                group.bare &= !(1 << place);
+                if group.lookups == [0; NEIGHBOURS] {
+                    entry.remove();
+                }
+            }
+        }
+        if left == 0 { self.held.remove(&node) } else { None }
+    }
+
+    fn begin_change(&mut self, node: u64) {
+        let (group, place) = place_of(node);
+        (self.changes, self.changing) = (self.changes + 1, self.changing + 1);
+        if let Some(group) = self.groups.get_mut(&group) {
+            group.bare &= !(1 << place);
+        }
+    }
+
+    fn end_change(&mut self) {
+        (self.changes, self.changing) = (self.changes + 1, self.changing.saturating_sub(1));
+    }
+
+    fn count(&self) -> usize {
+        self.groups.values().flat_map(|group| group.lookups).filter(|lookups| *lookups > 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes() -> Nodes {
+        Nodes::new(InodeNumber::new(128))
+    }
+
+    #[test]
+    fn invariant_3_counts_are_right_also_beyond_their_field() {
+        let nodes = nodes();
+        for inode in [131, 132, 999] {
+            nodes.remember(InodeNumber::new(inode), None);
+            nodes.remember(InodeNumber::new(inode), None);
+        }
+        nodes.remember(InodeNumber::new(128), None);
+        assert_eq!(nodes.count(), 3);
+        nodes.forget(131, 1);
+        assert_eq!(nodes.count(), 3);
+        nodes.forget(131, 1);
+        nodes.forget(132, 77);
+        assert_eq!(nodes.count(), 1);
+        let mut shard = Shard::default();
+        shard.groups.entry(0).or_default().lookups = [u32::MAX - 1; NEIGHBOURS];
+        (0..5).for_each(|_| shard.remember(3, None));
+        assert_eq!(shard.count_of(3), u64::from(u32::MAX) + 4);
+        shard.forget(3, 6);
+        assert_eq!((shard.count_of(3), shard.overflown.len()), (u64::from(u32::MAX) - 2, 0));
+        assert_eq!(shard.count_of(4), u64::from(u32::MAX) - 1);
+    }
+
+    #[test]
+    fn invariant_4_a_node_is_bare_only_while_no_attribute_was_set() {
+        let (nodes, inode) = (nodes(), InodeNumber::new(131));
+        let moment = nodes.moment(inode);
+        nodes.remember(inode, Some(moment));
+        nodes.remember(InodeNumber::new(132), None);
+        assert!(nodes.is_bare(131) && !nodes.is_bare(132) && !nodes.is_bare(133));
+        nodes.change_attributes(131, || {
+            assert!(!nodes.is_bare(131));
+            // Looked at while it changes.
+            nodes.remember(inode, Some(nodes.moment(inode)));
+            assert!(!nodes.is_bare(131));
+        });
+        // Looked at before the change, counted after it.
+        nodes.remember(inode, Some(moment));
+        assert!(!nodes.is_bare(131));
+        nodes.remember(inode, Some(nodes.moment(inode)));
+        assert!(nodes.is_bare(131));
+        nodes.forget(131, 4);
+        assert!(!nodes.is_bare(131));
+        // The root is never bare: it is not counted.
+        nodes.remember(InodeNumber::new(128), Some(moment));
+        assert!(!nodes.is_bare(1) && !nodes.is_bare(128));
+    }
+
+    #[test]
+    fn invariant_1_a_million_nodes_take_little_memory() {
+        // A table has at most twice the room that it needs, and a byte for each place.
+        let of_a_group = 2 * (size_of::<(u64, Group)>() + 1);
+        assert!(1_000_000 / NEIGHBOURS * of_a_group < 20_000_000, "{of_a_group} bytes");
+        // Inodes that lie alone.
+        assert!(1_000_000 * of_a_group < 200_000_000, "{of_a_group} bytes");
     }
 }

@@ -1,6 +1,6 @@
 //! A line for each request, with its reply and the time that it took: the option `debug`.
 
-use std::time::Duration;
+use std::cell::Cell;
 
 use zerocopy::FromBytes;
 
@@ -12,21 +12,28 @@ use crate::{
         request::{Operation, Request},
         wire::header::InHeader,
     },
-    transport::{Answer, Way},
+    transport::{Answer, Outcome},
 };
 
-/// Tells of one request that was answered.
+thread_local! {
+    /// The last answer of this thread, and the bytes of its reply.
+    static ANSWERED: Cell<(Answer, usize)> = const { Cell::new((Answer::Nothing, 0)) };
+}
+
+/// A request was answered by this thread, which will tell of it.
+pub(super) fn note(answer: Answer, reply_bytes: usize) {
+    ANSWERED.set((answer, reply_bytes));
+}
+
+/// Tells of the request that this thread answered last.
 #[cold]
-pub(super) fn tell(
-    server: &Server,
-    request: &[u8],
-    (answer, reply_bytes): (Answer, usize),
-    (way, elapsed): (Way, Duration),
-) {
+pub(super) fn tell(server: &Server, request: &[u8], outcome: Outcome) {
+    let (answer, reply_bytes) = ANSWERED.get();
+    let Outcome { way, elapsed, .. } = outcome;
     let Ok((header, _)) = InHeader::read_from_prefix(request) else { return };
     let operation = Opcode::from_number(header.opcode);
     let name = name_of(server, request);
-    let outcome = match answer {
+    let answered = match answer {
         Answer::Nothing => "no reply".to_owned(),
         Answer::Reply => format!("{reply_bytes} bytes"),
         Answer::Error(error) => format!("error {error}"),
@@ -36,7 +43,7 @@ pub(super) fn tell(
     server.trouble.log.tell(
         Level::Debug,
         format_args!(
-            "{operation} {unique}: inode {node_id}{name}, user {user_id}, thread {process_id}, {size_bytes} bytes: {outcome}, \
+            "{operation} {unique}: inode {node_id}{name}, user {user_id}, thread {process_id}, {size_bytes} bytes: {answered}, \
              {microseconds:.1} us, {}",
             way.name()
         ),
@@ -46,7 +53,7 @@ pub(super) fn tell(
 /// The name that a request is about, if it is.
 fn name_of(server: &Server, request: &[u8]) -> String {
     use Operation as O;
-    let request = Request::parse(request, server.negotiated().unwrap_or_default());
+    let request = Request::parse(request, server.negotiated.get().copied().unwrap_or_default());
     let name = match request.as_ref().map(|request| &request.operation) {
         Ok(
             O::Lookup(name) | O::Unlink(name) | O::RemoveDirectory(name) | O::RemoveExtendedAttribute(name),

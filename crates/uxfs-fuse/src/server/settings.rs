@@ -61,7 +61,8 @@ impl Settings {
     }
 
     /// What is asked of the kernel. `has_rings`: the rings are there.
-    pub(super) fn init_reply(&self, request: &InitRequest, has_rings: bool) -> InitReply {
+    #[must_use]
+    pub fn init_reply(&self, request: &InitRequest, has_rings: bool) -> InitReply {
         use Capabilities as C;
         let mut wanted = C::ASYNC_READ
             | C::EXPORT_SUPPORT
@@ -69,7 +70,6 @@ impl Settings {
             | C::DONT_MASK
             | C::HAS_IOCTL_DIR
             | C::DO_READDIRPLUS
-            | C::READDIRPLUS_AUTO
             | C::ASYNC_DIO
             | C::PARALLEL_DIROPS
             | C::HANDLE_KILLPRIV_V2

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | here | what a transport and a service promise each other |
 //! | [`device`] | `/dev/fuse`, each thread with a descriptor of its own |
+//! | [`turns`] | which thread of `/dev/fuse` looks for the next request |
 //! | [`ring`] | FUSE over io_uring, each thread with a ring of its own |
 //!
 //! Invariants:
@@ -16,15 +17,42 @@
 
 pub mod device;
 pub mod ring;
+pub mod turns;
+
+use std::{sync::Arc, time::Duration};
 
 use rustix::io::Errno;
+
+use self::turns::Effort;
 
 /// What answers requests.
 pub trait Service: Send + Sync {
     /// Answers a request, and writes the payload of the reply into `reply`.
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>, way: Way) -> Answer;
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer;
+    /// How long answering this request may take.
+    fn effort(&self, request: &[u8]) -> Effort;
+    /// A request has been answered. Over `/dev/fuse` the reply has been sent: the caller does not wait for what is done here.
+    fn answered(&self, request: &[u8], outcome: Outcome);
     /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
     fn not_taken(&self, reply: &[u8], request: &[u8]);
+}
+
+impl<S: Service> Service for Arc<S> {
+    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+        (**self).answer(request, reply)
+    }
+
+    fn effort(&self, request: &[u8]) -> Effort {
+        (**self).effort(request)
+    }
+
+    fn answered(&self, request: &[u8], outcome: Outcome) {
+        (**self).answered(request, outcome);
+    }
+
+    fn not_taken(&self, reply: &[u8], request: &[u8]) {
+        (**self).not_taken(reply, request);
+    }
 }
 
 /// How a request came.
@@ -48,6 +76,17 @@ impl Way {
             Self::Ring => "ring",
         }
     }
+}
+
+/// How a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it came.
+    pub way: Way,
+    /// Time from the request to the reply.
+    pub elapsed: Duration,
+    /// The answer is an error.
+    pub is_error: bool,
 }
 
 /// Why a thread stopped to serve.

@@ -126,13 +126,17 @@ fn free_space_is_given_back_to_the_host() {
 fn a_file_system_that_is_shut_down_changes_nothing() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     let served = Served::new("shutdown", 300);
-    let closed = served.used_and_closed("log=error", |root| {
-        fs::write(root.join("file"), "contents").unwrap();
-        File::open(root.join("file")).unwrap().sync_all().unwrap();
-        ask::<SHUT_DOWN, 4>(root).unwrap();
-        let error = fs::create_dir(root.join("directory")).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
-    });
+    let closed = served.used_and_closed(
+        "log=error",
+        |server| server,
+        |root| {
+            fs::write(root.join("file"), "contents").unwrap();
+            File::open(root.join("file")).unwrap().sync_all().unwrap();
+            ask::<SHUT_DOWN, 4>(root).unwrap();
+            let error = fs::create_dir(root.join("directory")).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+        },
+    );
     assert!(closed.unwrap_err().to_string().contains("asked for it"));
     served.used("", |root| {
         assert_eq!(fs::read(root.join("file")).unwrap(), b"contents");

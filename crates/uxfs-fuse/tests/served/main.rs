@@ -4,6 +4,7 @@
 
 mod ioctls;
 mod rings;
+mod set_id;
 
 use std::{
     ffi::OsStr,
@@ -23,7 +24,7 @@ use uxfs_fuse::{
     mounting::{self, direct, options::FuseMountOptions},
     protocol::initialization::Capabilities,
     server::{Server, settings::Settings},
-    session,
+    session::{self, Served as _},
 };
 use uxfs_testkit::{image::TestImage, judges::Judge, require, watchdog::Watchdog};
 use uxfs_volume::error::Error;
@@ -47,11 +48,26 @@ impl Served {
 
     /// Mounts with these options, uses the mount, unmounts, and closes the file system.
     fn used(&self, options: &str, usage: impl FnOnce(&Path) + Send) {
-        self.used_and_closed(options, usage).unwrap();
+        self.used_and_closed(options, |server| server, usage).unwrap();
     }
 
-    /// As [`used`](Self::used). Gives whether the image is whole.
-    fn used_and_closed(&self, options: &str, usage: impl FnOnce(&Path) + Send) -> Result<(), Error> {
+    /// As [`used`](Self::used), served by what `wrap` makes of the server.
+    fn used_through<S: session::Served>(
+        &self,
+        options: &str,
+        wrap: impl FnOnce(Arc<Server>) -> S,
+        usage: impl FnOnce(&Path) + Send,
+    ) {
+        self.used_and_closed(options, wrap, usage).unwrap();
+    }
+
+    /// As both. Gives whether the image is whole.
+    fn used_and_closed<S: session::Served>(
+        &self,
+        options: &str,
+        wrap: impl FnOnce(Arc<Server>) -> S,
+        usage: impl FnOnce(&Path) + Send,
+    ) -> Result<(), Error> {
         let options = FuseMountOptions::parse(options).unwrap();
         let file_system =
             self.image.mount_logged(LogOptions { has_background: true, ..LogOptions::default() });
@@ -60,11 +76,12 @@ impl Served {
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
         let _watchdog = Watchdog::new(&[&mount_point]);
+        let service = wrap(Arc::clone(&server));
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
                 let devices = session::devices(&mut mounted, None).unwrap();
-                session::serve(&server, devices, rings, || session::set_kernel_limits(&mounted))
+                session::serve(&service, devices, rings, || session::set_kernel_limits(&mounted))
             });
             let used = scope.spawn(|| usage(&mount_point)).join();
             if direct::unmount(&mount_point, false).is_err() {
@@ -79,7 +96,7 @@ impl Served {
             assert!(capabilities.contains(Capabilities::OVER_IO_URING));
         }
         let closed = server.close();
-        drop(server);
+        drop((service, server));
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }

@@ -202,7 +202,7 @@ fn judge(tree: &Tree, chronicle: &Chronicle, promise: &Promise) -> Result<()> {
 }
 
 /// The number of the inode that an operation made which did not live to tell.
-pub(super) fn made_by(operation: &Operation, model: &Model, tree: &Tree) -> Option<u64> {
+pub(crate) fn made_by(operation: &Operation, model: &Model, tree: &Tree) -> Option<u64> {
     let (parent, name) = match operation {
         Operation::Create { parent, name, .. } | Operation::Rename { parent, name, .. } => (*parent, name),
         _ => return None,

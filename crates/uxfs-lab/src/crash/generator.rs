@@ -382,7 +382,7 @@ impl Generator {
 }
 
 /// Whether a directory is `ancestor` or below it.
-fn is_within(model: &Model, directory: NodeId, ancestor: NodeId) -> bool {
+pub(crate) fn is_within(model: &Model, directory: NodeId, ancestor: NodeId) -> bool {
     let mut at = directory;
     for _ in 0..model.made() {
         if at == ancestor {

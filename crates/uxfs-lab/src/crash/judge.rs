@@ -204,7 +204,7 @@ impl Chronicle {
 }
 
 /// One line for each file that is not the same.
-fn differing(model: &Model, tree: &Tree) -> Vec<String> {
+pub(crate) fn differing(model: &Model, tree: &Tree) -> Vec<String> {
     let mut lines = Vec::new();
     let mut expected: HashMap<u64, (NodeId, Facts)> = model
         .nodes()

@@ -138,10 +138,16 @@ fn read_directory(path: &Path) -> Result<Vec<DirectoryEntry>> {
     let mut entries = Vec::new();
     while let Some(entry) = reader.next() {
         let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        // Some file systems leave it to stat to tell the type.
+        let kind = match entry.file_type() {
+            FileType::Unknown if name == b"." || name == b".." => FileKind::Directory,
+            other => kind_of(other)?,
+        };
         entries.push(DirectoryEntry {
-            name: entry.file_name().to_bytes().into(),
+            name: name.into(),
             inode: entry.ino(),
-            kind: kind_of(entry.file_type())?,
+            kind,
             next_cookie: entry.next_entry_cookie(),
         });
     }

@@ -31,6 +31,10 @@ pub mod set;
 pub use self::fork::{ExtentRoot, ForkExtents, InodeFork};
 pub use uxfs_format::inode::{DeviceNumber, FileType, Fork, ForkFormat, InodeFlags, InodeFlags2, Timestamp};
 use uxfs_format::{
+    attribute::{
+        flags::{AttributeFlags, Namespace},
+        shortform::Shortform,
+    },
     geometry::Geometry,
     inode::InodeCore,
     units::{AgInode, InodeNumber},
@@ -119,6 +123,20 @@ impl Inode {
     #[inline]
     pub fn is_local_fork_verified(&self) -> bool {
         self.is_verified
+    }
+
+    /// Whether there may be an extended attribute that is no parent pointer: where all attributes lie in the inode they are looked at.
+    pub fn may_have_attributes(&self) -> bool {
+        match &self.attribute {
+            None => false,
+            Some(InodeFork::Extents(_)) => self.extent_count(Fork::Attribute) > 0,
+            Some(InodeFork::Device(_)) => true,
+            // A fault is found by reading them.
+            Some(InodeFork::Local(bytes)) => !Shortform::parse(bytes).is_ok_and(|list| {
+                let is_parent = |flags: AttributeFlags| flags.namespace() == Some(Namespace::Parent);
+                list.attributes().all(|attribute| attribute.is_ok_and(|attribute| is_parent(attribute.flags)))
+            }),
+        }
     }
 
     /// Bytes that a fork may take in the inode; 0 for an attribute fork that does not exist.

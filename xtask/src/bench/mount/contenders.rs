@@ -29,6 +29,8 @@ pub enum Contender {
     Kernel,
     /// Through FUSE, by the program at this path and with these options.
     Uxfs(PathBuf, &'static str),
+    /// Nothing behind the transport of uxfs, with these options: the ceiling.
+    Null(&'static str),
     /// ext4 through FUSE.
     Fuse2fs,
 }
@@ -36,9 +38,9 @@ pub enum Contender {
 impl Contender {
     /// All that this machine has. The kernel's comes first.
     pub fn all(uxfs: &Path) -> Result<Vec<Self>> {
-        let mut all = vec![Self::Kernel, Self::Uxfs(uxfs.to_owned(), "nouring")];
+        let mut all = vec![Self::Kernel, Self::Uxfs(uxfs.to_owned(), "nouring"), Self::Null("nouring")];
         if Path::new(RINGS).exists() {
-            all.push(Self::Uxfs(uxfs.to_owned(), "uring"));
+            all.extend([Self::Uxfs(uxfs.to_owned(), "uring"), Self::Null("uring")]);
         }
         match Command::new("fuse2fs").arg("--version").stderr(Stdio::null()).stdout(Stdio::null()).status() {
             Ok(_) => all.push(Self::Fuse2fs),
@@ -53,6 +55,8 @@ impl Contender {
             Self::Kernel => "kernel XFS",
             Self::Uxfs(_, "uring") => "uxfs, rings",
             Self::Uxfs(..) => "uxfs",
+            Self::Null("uring") => "null, rings",
+            Self::Null(_) => "null",
             Self::Fuse2fs => "fuse2fs",
         }
     }
@@ -66,6 +70,7 @@ impl Contender {
         let _ = fs::remove_file(path);
         match self {
             Self::Kernel | Self::Uxfs(..) => image::make(path, IMAGE_BYTES, &[]),
+            Self::Null(_) => Ok(fs::File::create(path)?.set_len(IMAGE_BYTES)?),
             Self::Fuse2fs => {
                 fs::File::create(path)?.set_len(IMAGE_BYTES)?;
                 let mut command = Command::new("mkfs.ext4");
@@ -73,6 +78,18 @@ impl Contender {
             }
         }
     }
+}
+
+/// Does something while the kernel lets FUSE use io_uring, if the options ask for that.
+fn with_rings(options: &str, action: impl FnOnce() -> Result<()>) -> Result<()> {
+    if options != "uring" {
+        return action();
+    }
+    let before = fs::read_to_string(RINGS).unwrap_or_default();
+    fs::write(RINGS, "Y")?;
+    let done = action();
+    fs::write(RINGS, before.trim())?;
+    done
 }
 
 /// A mounted file system.
@@ -98,18 +115,11 @@ impl<'c> Mount<'c> {
         match self.contender {
             Contender::Kernel => self.by_kernel = Some(LoopMount::new(&self.image, Access::ReadWrite)?),
             Contender::Uxfs(uxfs, options) => {
-                let before = fs::read_to_string(RINGS).unwrap_or_default();
-                if *options == "uring" {
-                    fs::write(RINGS, "Y")?;
-                }
                 let mut command = Command::new(uxfs);
-                let mounted =
-                    run(command.args(["mount", "-o", options]).args([&self.image, &self.directory]));
-                if *options == "uring" {
-                    fs::write(RINGS, before.trim())?;
-                }
-                mounted?;
+                command.args(["mount", "-o", options]).args([&self.image, &self.directory]);
+                with_rings(options, || run(&mut command))?;
             }
+            Contender::Null(options) => with_rings(options, || self.start_null(options))?,
             Contender::Fuse2fs => {
                 let mut command = Command::new("fuse2fs");
                 run(command.args([&self.image, &self.directory]).args(["-o", "fakeroot"]))?;
@@ -118,13 +128,34 @@ impl<'c> Mount<'c> {
         Ok(())
     }
 
+    /// Starts the server, which is this program, and waits for its mount.
+    fn start_null(&self, options: &str) -> Result<()> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "null", "-o", options]).arg(&self.directory);
+        let mut server = command.stdin(Stdio::null()).spawn()?;
+        let device = |path: &Path| fs::metadata(path).map(|of| std::os::unix::fs::MetadataExt::dev(&of));
+        let (outside, begun) = (device(self.directory.parent().unwrap_or(&self.directory))?, Instant::now());
+        while device(&self.directory)? == outside {
+            if begun.elapsed() > LONGEST || server.try_wait()?.is_some() {
+                bail!("the null file system was not mounted");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        // It ends with the mount.
+        thread::spawn(move || server.wait());
+        Ok(())
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.by_kernel.as_ref().map_or(&self.directory, LoopMount::path)
     }
 
-    /// Unmounts and mounts again.
+    /// Unmounts and mounts again; what stores nothing stays mounted.
     pub fn again(mut self) -> Result<Self> {
+        if matches!(self.contender, Contender::Null(_)) {
+            return Ok(self);
+        }
         self.unmount()?;
         self.mount()?;
         Ok(self)

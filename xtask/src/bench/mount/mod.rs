@@ -4,9 +4,11 @@
 //! |---|---|
 //! | here | arguments, the table |
 //! | `contenders` | making, mounting and unmounting each file system |
+//! | [`null`] | a file system that stores nothing: the ceiling of the transport |
 //! | `work` | what is done and measured |
 
 mod contenders;
+pub mod null;
 mod work;
 
 use std::{fs, path::PathBuf};
@@ -37,9 +39,9 @@ pub struct Arguments {
     /// Only work whose name contains this word
     #[arg(long)]
     only: Option<String>,
-    /// Only file systems whose names contain this word; the kernel's XFS is always there
+    /// Only file systems with this name, as the table has it (repeatable); the kernel's XFS is always there
     #[arg(long)]
-    contender: Option<String>,
+    contender: Vec<String>,
 }
 
 /// The figures of one work on one file system.
@@ -56,8 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let contenders: Vec<Contender> = Contender::all(&uxfs)?
         .into_iter()
         .filter(|one| {
-            one.is_rival()
-                || arguments.contender.as_ref().is_none_or(|word| one.name().contains(word.as_str()))
+            let is_named = arguments.contender.iter().any(|name| name == one.name());
+            one.is_rival() || arguments.contender.is_empty() || is_named
         })
         .collect();
     println!(

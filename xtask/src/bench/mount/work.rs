@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -26,6 +26,8 @@ const RATE_TIME: Duration = Duration::from_secs(4);
 /// Requests at a time.
 const DEPTH: usize = 16;
 const PAGE_BYTES: usize = 4096;
+const DBENCH_SECONDS: u32 = 10;
+const DBENCH_CLIENTS: u32 = 4;
 
 /// One kind of work.
 #[derive(Debug, Clone)]
@@ -44,6 +46,8 @@ pub enum Work {
     RandomRead { mebibytes: u64 },
     /// Eight threads append a little and sync.
     Fsync,
+    /// What four clients of a file server do, by dbench: its rate, or the longest call.
+    Dbench { is_longest_call: bool },
 }
 
 impl Work {
@@ -63,6 +67,8 @@ impl Work {
             Self::Unpack { archive: archive.to_owned() },
             Self::RandomRead { mebibytes },
             Self::Fsync,
+            Self::Dbench { is_longest_call: false },
+            Self::Dbench { is_longest_call: true },
         ]
     }
 
@@ -76,12 +82,14 @@ impl Work {
             Self::Unpack { .. } => format!("unpack {ARCHIVE_FILES} files"),
             Self::RandomRead { .. } => format!("random 4 KiB O_DIRECT, depth {DEPTH}"),
             Self::Fsync => "append and fsync, 8 jobs".to_owned(),
+            Self::Dbench { is_longest_call: false } => "dbench, 4 clients".to_owned(),
+            Self::Dbench { is_longest_call: true } => "dbench, longest call".to_owned(),
         }
     }
 
     /// Whether more is better.
     pub fn is_rate(&self) -> bool {
-        !matches!(self, Self::Tree { .. } | Self::Unpack { .. })
+        !matches!(self, Self::Tree { .. } | Self::Unpack { .. } | Self::Dbench { is_longest_call: true })
     }
 
     /// Of its figure.
@@ -89,7 +97,8 @@ impl Work {
         match self {
             Self::Write { .. } | Self::Read { .. } => "MiB/s",
             Self::Create { .. } => "k/s",
-            Self::Tree { .. } | Self::Unpack { .. } => "ms",
+            Self::Tree { .. } | Self::Unpack { .. } | Self::Dbench { is_longest_call: true } => "ms",
+            Self::Dbench { .. } => "MB/s",
             Self::RandomRead { .. } | Self::Fsync => "/s",
         }
     }
@@ -113,7 +122,7 @@ impl Work {
                     false => over(root, program).map(drop),
                 }
             }
-            Self::Write { .. } | Self::Unpack { .. } | Self::Fsync => Ok(()),
+            Self::Write { .. } | Self::Unpack { .. } | Self::Fsync | Self::Dbench { .. } => Ok(()),
         }
     }
 
@@ -131,6 +140,7 @@ impl Work {
             }
             Self::RandomRead { .. } => random_reads(root),
             Self::Fsync => appends(root),
+            Self::Dbench { is_longest_call } => dbench(root, *is_longest_call),
         }
     }
 }
@@ -140,7 +150,7 @@ fn over(root: &Path, program: &[&str]) -> Result<f64> {
     let (name, arguments) = program.split_first().context("no program")?;
     let begun = Instant::now();
     let mut command = Command::new(name);
-    run(command.args(arguments).arg(root.join("tree")).stdout(std::process::Stdio::null()))?;
+    run(command.args(arguments).arg(root.join("tree")).stdout(Stdio::null()))?;
     Ok(begun.elapsed().as_secs_f64() * 1e3)
 }
 
@@ -252,6 +262,22 @@ fn appends(root: &Path) -> Result<f64> {
         Ok(())
     })?;
     Ok(done.into_inner() as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// MB per second, or milliseconds of the longest call.
+fn dbench(root: &Path, is_longest_call: bool) -> Result<f64> {
+    let seconds = DBENCH_SECONDS.to_string();
+    let mut command = Command::new("dbench");
+    command.args(["-t", &seconds, "-D"]).arg(root).arg(DBENCH_CLIENTS.to_string());
+    let output = command.stderr(Stdio::inherit()).output().context("dbench (package dbench)")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line =
+        text.lines().rev().find(|line| line.starts_with("Throughput")).context("no result of dbench")?;
+    let number = match is_longest_call {
+        false => line.split_whitespace().nth(1),
+        true => line.split("max_latency=").nth(1).and_then(|rest| rest.split_whitespace().next()),
+    };
+    number.and_then(|number| number.parse().ok()).with_context(|| format!("dbench says {line}"))
 }
 
 /// An archive of many small files, made once.

@@ -82,7 +82,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         let is_over = Arc::<AtomicBool>::default();
         look_after(&server, &link, [interrupt.flag(), Arc::clone(&is_over)]);
         let devices = descriptors.into_iter().map(FuseDevice::from).collect();
-        let served = session::serve(&server, devices, rings, || {
+        let served = session::serve(server.as_ref(), devices, rings, || {
             // Where the other process is gone, the mount is there all the same.
             let _ = link.send(Message::Served, &[]);
             tell(&server, format_args!("{}: mounted", arguments.about()));

@@ -21,7 +21,7 @@ use std::{
     os::fd::OwnedFd,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -30,7 +30,7 @@ use rustix::{
 };
 
 use self::entry::{Arrived, RingEntryMemory, Submissions};
-use super::{Answer, End, ReplyBuffer, Service, Way};
+use super::{Answer, End, Outcome, ReplyBuffer, Service, Way};
 use crate::protocol::reply::header::ReplyHeader;
 
 /// Registering before the kernel has taken the reply to INIT is tried again after this.
@@ -125,16 +125,23 @@ impl RingChannel {
         let Some(arrived) = Arrived::of(&self.memory) else {
             return self.memory.put_reply(&ReplyHeader::error(self.memory.unique(), Errno::IO), 0);
         };
-        let unique = arrived.unique;
+        let (begun, unique) = (Instant::now(), arrived.unique);
+        let outcome = |answer| Outcome {
+            way: Way::Ring,
+            elapsed: begun.elapsed(),
+            is_error: matches!(answer, Answer::Error(_)),
+        };
         let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
             self.memory.copy_request(&arrived, &mut self.request);
             let mut reply = ReplyBuffer::new(self.memory.payload());
-            let answer = service.answer(&self.request, &mut reply, Way::Ring);
+            let answer = service.answer(&self.request, &mut reply);
+            service.answered(&self.request, outcome(answer));
             (answer, reply.filled().len())
         } else {
             let request = self.memory.joined_request(&arrived);
             let mut reply = ReplyBuffer::new(&mut self.reply);
-            let answer = service.answer(request, &mut reply, Way::Ring);
+            let answer = service.answer(request, &mut reply);
+            service.answered(request, outcome(answer));
             let filled = reply.filled();
             if let Some(place) = self.memory.payload().get_mut(..filled.len()) {
                 place.copy_from_slice(filled);

@@ -173,7 +173,8 @@ impl Model {
     fn change_contents(&mut self, number: usize, operation: &Operation) {
         match operation {
             Operation::Write { node, offset, length } => {
-                let origin = Origin { file: node + 1, version: number as u32 + 1, offset: *offset };
+                let file = self.written_number(*node);
+                let origin = Origin { file, version: number as u32 + 1, offset: *offset };
                 self.change(*node, |node| {
                     Arc::make_mut(&mut node.contents).write(*offset..offset + length, origin);
                     node.size = node.size.max(offset + length);

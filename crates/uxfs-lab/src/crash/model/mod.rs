@@ -115,6 +115,16 @@ impl Node {
         self.facts.inode
     }
 
+    /// Its permissions, with set-id bits and the sticky bit.
+    pub fn mode(&self) -> u16 {
+        self.facts.mode
+    }
+
+    /// Its owner and group.
+    pub fn owner(&self) -> (u32, u32) {
+        self.facts.owner
+    }
+
     /// How many names it has.
     pub fn links(&self) -> u32 {
         self.facts.links
@@ -138,6 +148,8 @@ pub struct Model {
     nodes: Vec<Option<Arc<Node>>>,
     /// Where `..` of the root leads; itself unless the model is of a part of a file system.
     above: u64,
+    /// Added to the number of a file in what is written to it, so that models side by side write different bytes.
+    first_file: u32,
     digest: u64,
 }
 
@@ -150,9 +162,25 @@ impl Model {
 
     /// Only a directory in the directory `above`; nothing beside it is modelled.
     pub fn within(root: Facts, above: u64) -> Self {
-        let mut model = Self { nodes: Vec::new(), above, digest: 0 };
+        let mut model = Self { nodes: Vec::new(), above, first_file: 0, digest: 0 };
         model.add(root, ROOT);
         model
+    }
+
+    /// The same with other bytes in what is written.
+    #[must_use]
+    pub fn with_files_from(self, first_file: u32) -> Self {
+        Self { first_file, ..self }
+    }
+
+    /// A directory that is there without a name in this model.
+    pub fn add_beside(&mut self, directory: Facts) -> NodeId {
+        self.add(directory, ROOT)
+    }
+
+    /// The number of a file in what is written to it.
+    pub fn written_number(&self, node: NodeId) -> u32 {
+        self.first_file + node + 1
     }
 
     /// The number of the inode that everything is in.
@@ -191,6 +219,11 @@ impl Model {
             facts.names.insert(Bytes(b"..".to_vec()), parent);
         }
         facts
+    }
+
+    /// What a file holds is something else than what the operations say.
+    pub fn set_contents(&mut self, id: NodeId, size: u64, contents: Arc<Contents>) {
+        self.change(id, |node| (node.size, node.contents) = (size, contents));
     }
 
     fn add(&mut self, facts: Facts, parent: NodeId) -> NodeId {

@@ -1,0 +1,108 @@
+//! Asks the kernel to write what it has cached of a file, and to drop it.
+//!
+//! A write(2) that takes set-id bits away is sent at once, past the kernel's write cache, and the kernel learns the new size from the reply.
+//! Where it writes a cached page at the old end of the file back meanwhile, it zeroes what lies behind that end in the page, and so the bytes
+//! that were just written there (seen on Linux 6.18, lost data). Before such a write the kernel sends a SETATTR without changes: the reply
+//! waits until nothing of the file is cached.
+//!
+//! Invariants:
+//! 1. The request that waits is answered after [`PATIENCE`] at the latest.
+//! 2. The thread that writes to the device answers no requests: the kernel sends what it writes back before the write returns.
+
+use std::{
+    io::IoSlice,
+    os::fd::{AsFd, OwnedFd},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use crate::protocol::notification::{InvalidateRange, Notification};
+
+/// Writing back takes some milliseconds. A caller does not wait longer than this for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Files that wait to be dropped.
+const MOST_WAITING: usize = 64;
+
+/// A node whose contents are to be dropped, and where its end is told.
+type Task = (u64, SyncSender<()>);
+
+/// Where requests leave tasks.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    tasks: Mutex<Option<SyncSender<Task>>>,
+}
+
+/// What does the tasks.
+#[derive(Debug)]
+pub struct Worker {
+    tasks: Receiver<Task>,
+    device: OwnedFd,
+}
+
+impl Notifier {
+    /// What does its tasks from now on, over a descriptor of the mount.
+    pub fn worker(&self, device: OwnedFd) -> Worker {
+        let (sender, tasks) = sync_channel(MOST_WAITING);
+        *self.tasks.lock() = Some(sender);
+        Worker { tasks, device }
+    }
+
+    /// Its worker stops.
+    pub fn end(&self) {
+        self.tasks.lock().take();
+    }
+
+    /// Waits until the kernel has written and dropped what it has cached of a node's contents. Gives whether it has: not where too many
+    /// wait, or it takes too long.
+    pub fn write_and_drop_contents(&self, node: u64) -> bool {
+        let (done, wait) = sync_channel(1);
+        let Some(tasks) = self.tasks.lock().clone() else { return false };
+        tasks.try_send((node, done)).is_ok() && wait.recv_timeout(PATIENCE).is_ok()
+    }
+}
+
+impl Worker {
+    /// Does tasks until the notifier [ends](Notifier::end).
+    pub fn work(self) {
+        while let Ok((node_id, done)) = self.tasks.recv() {
+            let notification = Notification::InvalidateInode { node_id, range: InvalidateRange::From(0) };
+            if let Ok(encoded) = notification.encode() {
+                let slices: [IoSlice<'_>; 4] = encoded.slices();
+                // A node that the kernel does not know has nothing cached.
+                let _ = rustix::io::writev(self.device.as_fd(), &slices);
+            }
+            // The request may have gone on.
+            let _ = done.try_send(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_request_waits_for_the_kernel_and_not_for_ever() {
+        let notifier = Notifier::default();
+        assert!(!notifier.write_and_drop_contents(5));
+        let (read, write) = std::io::pipe().unwrap();
+        let worker = notifier.worker(write.into());
+        // Without a worker that works.
+        let begun = Instant::now();
+        assert!(!notifier.write_and_drop_contents(5));
+        assert!(begun.elapsed() >= PATIENCE);
+        thread::scope(|scope| {
+            scope.spawn(move || worker.work());
+            assert!(notifier.write_and_drop_contents(7));
+            notifier.end();
+        });
+        let mut sent = [0; 200];
+        let length = rustix::io::read(&read, &mut sent).unwrap();
+        // Two messages, of 16 + 24 bytes; the node stands behind the header.
+        assert_eq!((length, sent[16], sent[40 + 16]), (80, 5, 7));
+    }
+}

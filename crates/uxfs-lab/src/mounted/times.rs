@@ -1,0 +1,101 @@
+//! When contents were changed last: exactly where a caller set the time, and within the system call where one changed them.
+
+use std::{
+    collections::HashMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use uxfs_volume::inode::FileType;
+
+use super::{
+    action::{Call, Way},
+    walk::Times,
+};
+use crate::crash::{
+    model::Model,
+    workload::{NodeId, RenameHow},
+};
+
+/// Seconds and nanoseconds.
+type Time = (i64, i64);
+
+/// The kernel's clock for times of files stands still for as long.
+const TICK_NANOSECONDS: i64 = 20_000_000;
+const SECOND_NANOSECONDS: i64 = 1_000_000_000;
+
+/// What the time of the last change of contents may be.
+#[derive(Debug, Default)]
+pub struct Modified {
+    bounds: HashMap<NodeId, (Time, Time)>,
+}
+
+/// The present.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs() as i64, since.subsec_nanos().into())
+}
+
+impl Modified {
+    /// A call was made between these times; the model is that before it.
+    pub fn note(&mut self, call: &Call, model: &Model, begun: Time) {
+        let during = (tick_before(begun), now());
+        let new = model.made() as NodeId;
+        let mut set = |node: NodeId| {
+            self.bounds.insert(node, during);
+        };
+        match call {
+            Call::Create { parent, .. } => [*parent, new].into_iter().for_each(&mut set),
+            Call::Temporary { .. } => set(new),
+            Call::Link { parent, .. } | Call::Remove { parent, .. } => set(*parent),
+            Call::Rename { parent, name, new_parent, new_name, how } => {
+                [*parent, *new_parent].into_iter().for_each(&mut set);
+                if *how == RenameHow::Whiteout {
+                    set(new);
+                }
+                if *how == RenameHow::Exchange && parent != new_parent {
+                    // Their `..` is another one: XFS tells of that here, and not where one directory moves.
+                    let children = [(parent, name), (new_parent, new_name)];
+                    children.into_iter().filter_map(|at| directory_at(model, at)).for_each(&mut set);
+                }
+            }
+            // A page that is dirty already changes no time.
+            Call::Write { node, way: Way::Mapped, .. } => {
+                self.bounds.entry(*node).and_modify(|(low, high)| {
+                    (*low, *high) = ((*low).min(during.0), (*high).max(during.1));
+                });
+            }
+            Call::Write { node, .. } | Call::Truncate { node, .. } | Call::Reshape { node, .. } => set(*node),
+            Call::Copy { target, .. } => set(*target),
+            Call::SetTimes { node, modification: (seconds, nanoseconds), .. } => {
+                let time = (*seconds, i64::from(*nanoseconds));
+                self.bounds.insert(*node, (time, time));
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is known any more.
+    pub fn forget(&mut self) {
+        self.bounds.clear();
+    }
+
+    /// Whether a time that was found is one that can be.
+    pub fn complaint(&self, node: NodeId, found: &Times) -> Option<String> {
+        let (low, high) = self.bounds.get(&node)?;
+        let time = found[1];
+        let is_right = (*low..=*high).contains(&time);
+        (!is_right).then(|| format!("file {node} was modified at {time:?}, not from {low:?} to {high:?}"))
+    }
+}
+
+fn tick_before((seconds, nanoseconds): Time) -> Time {
+    match nanoseconds < TICK_NANOSECONDS {
+        true => (seconds - 1, nanoseconds + SECOND_NANOSECONDS - TICK_NANOSECONDS),
+        false => (seconds, nanoseconds - TICK_NANOSECONDS),
+    }
+}
+
+fn directory_at(model: &Model, (parent, name): (&NodeId, &Vec<u8>)) -> Option<NodeId> {
+    let child = *model.node(*parent)?.children.get(name)?;
+    (model.node(child)?.kind() == FileType::Directory).then_some(child)
+}
