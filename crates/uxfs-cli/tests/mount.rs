@@ -540,7 +540,7 @@ fn times_alone_are_written_late_if_asked_for() {
             _ => {}
         }
         thread::sleep(Duration::from_millis(50));
-        assert_eq!(accessed(&place.file()), shown, "{way}: what is kept is shown");
+        assert_eq!(accessed(&place.file()), shown, "{way}: kept times are shown");
         if ends_by_crash {
             File::create(place.directory.join("other")).unwrap().sync_all().unwrap();
             File::open(&place.directory).unwrap().sync_all().unwrap();
@@ -557,7 +557,7 @@ fn times_alone_are_written_late_if_asked_for() {
     place.unmount();
 }
 
-/// As `mount -o remount,ro` asks its helper: what is below may be copied then.
+/// As `mount -o remount,ro` asks its helper: the image may be copied then.
 #[test]
 fn a_mount_that_is_made_read_only_has_a_clean_log() {
     require!(Judge::XfsRepair, Judge::Kernel);

@@ -4,8 +4,8 @@
 //! rings ─▶ mount ─▶ first thread: INIT ─▶ further threads, kernel limits ─▶ requests … ─▶ unmounted ─▶ the image is made whole
 //! ```
 //!
-//! A thread that cannot take requests any more asks for the end of the mount ([`Trouble::has_failed`](crate::server::trouble::Trouble::has_failed)): the other threads wait in the kernel
-//! until there are no users.
+//! A thread that cannot take requests any more asks for the end of the mount, see
+//! [`has_failed`](crate::server::trouble::Trouble::has_failed): the other threads wait in the kernel until there are no users.
 //!
 //! With rings the threads of `/dev/fuse` stay: what the kernel does not send through rings comes there, and everything, should it take no
 //! ring.

@@ -37,7 +37,7 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(10);
 /// A mount that is busy for longer is in use.
 const LONGEST_BUSY: Duration = Duration::from_millis(500);
-/// From then on the one who waits is told what for.
+/// From then on it says what it waits for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A server that takes longer is told about.
 const LONGEST: Duration = Duration::from_secs(600);
