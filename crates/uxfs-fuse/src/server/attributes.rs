@@ -113,7 +113,7 @@ impl Server {
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
-        if changes != AttributeChanges::default() {
+        if changes != (AttributeChanges { is_touch: changes.is_touch, ..AttributeChanges::default() }) {
             self.file_system.set_attributes(&inode, &changes).map_err(number)?;
         }
         self.put_attributes(&inode, reply)
@@ -144,8 +144,18 @@ impl Server {
             access_time: asked.access.map(time_of),
             modification_time: asked.modification.map(time_of),
             change_time: asked.change,
+            is_touch: self.is_touch(inode, asked),
             ..AttributeChanges::default()
         })
+    }
+
+    /// Whether no time is one that a user chose. With the write cache the kernel gives the times of what it cached, which cannot be told from
+    /// a chosen time of modification.
+    fn is_touch(&self, inode: &InodeHandle, asked: &SetAttributes) -> bool {
+        let is_chosen = |time| matches!(time, Some(TimeChange::At(_)));
+        let is_cached =
+            || self.settings.has_writeback_cache && inode.read().file_type() == Some(FileType::Regular);
+        !is_chosen(asked.access) && (!is_chosen(asked.modification) || is_cached())
     }
 
     pub(super) fn stat_file_system(&self, reply: &mut ReplyBuffer<'_>) -> Answered {
@@ -176,6 +186,7 @@ impl Server {
             let changes = AttributeChanges {
                 access_time: Some(now),
                 change_time: Some(status.change_time),
+                is_touch: true,
                 ..AttributeChanges::default()
             };
             drop(self.file_system.set_attributes(inode, &changes));
