@@ -75,6 +75,13 @@ impl Failure {
         self.about(crate::edit::report::shown(path))
     }
 
+    /// Names an option as another command has it.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, instead: &str) -> Self {
+        self.message = self.message.replace(option, instead);
+        self
+    }
+
     /// Adds a remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: &str) -> Self {

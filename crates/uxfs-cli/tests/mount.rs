@@ -6,22 +6,30 @@ mod common;
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{succeeds, text, uxfs};
 use tempfile::TempDir;
-use uxfs_testkit::{image::memory_folder, judges::Judge, require, verdict::repair_is_silent};
+use uxfs_testkit::{
+    image::memory_folder,
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+    verdict::repair_is_silent,
+    watchdog::Watchdog,
+};
 
 /// An image and a directory to mount it on, which is free again afterwards.
 struct Place {
     folder: TempDir,
     image: PathBuf,
     directory: PathBuf,
+    watchdog: Watchdog,
 }
 
 impl Place {
@@ -30,7 +38,13 @@ impl Place {
         let (image, directory) = (folder.path().join("image"), folder.path().join("mount"));
         succeeds(&["mkfs", "--size", "300M", text(&image)]);
         fs::create_dir(&directory).unwrap();
-        Self { folder, image, directory }
+        Self::of(folder, image)
+    }
+
+    fn of(folder: TempDir, image: PathBuf) -> Self {
+        let directory = folder.path().join("mount");
+        let watchdog = Watchdog::new(&[&directory]);
+        Self { folder, image, directory, watchdog }
     }
 
     fn mount(&self, options: &[&str]) -> Output {
@@ -51,7 +65,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut unmount = Command::new("umount");
         let _ = unmount.arg("-l").arg(&self.directory).stderr(Stdio::null()).status();
-        let _ = self.folder.path();
+        let _ = (self.folder.path(), &self.watchdog);
     }
 }
 
@@ -72,10 +86,16 @@ fn processes_of(image: &Path) -> [String; 2] {
     [of("uxfs-serve"), of("uxfs-mount")]
 }
 
-/// The processes that have an image on their command line.
+/// The processes of a mount of this image. Others are not asked for their command line: that can wait for ever.
 fn processes(image: &Path) -> Vec<String> {
-    let output = Command::new("pgrep").args(["-f", text(image)]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    let numbers =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let read = |process: &str, file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
+    let is_of_mount = |process: &String| {
+        read(process, "comm").is_ok_and(|name| name.starts_with("uxfs-"))
+            && read(process, "cmdline").is_ok_and(|line| line.split('\0').any(|word| word == text(image)))
+    };
+    numbers.filter(|name| name.parse::<u32>().is_ok()).filter(is_of_mount).collect()
 }
 
 fn kill(signal: &str, process: &str) {
@@ -99,7 +119,11 @@ fn an_image_is_mounted_used_and_unmounted() {
     let place = Place::new();
     succeeded(&place.mount(&[]));
     fs::write(place.file(), "contents").unwrap();
-    // The image is in use.
+    // The image is in use, and it is told where.
+    let again = place.mount(&[]);
+    assert_eq!(again.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(words.contains(&format!("is mounted on {}", text(&place.directory))), "{words}");
     assert!(!uxfs(&["rm", text(&place.image), "/file"]).status.success());
     place.unmount();
     assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
@@ -198,6 +222,212 @@ fn a_signal_unmounts_and_makes_the_image_whole() {
     }
 }
 
+/// A frozen file system, which goes on again when this is dropped.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(path: &Path) -> Self {
+        assert!(Command::new("fsfreeze").arg("-f").arg(path).status().unwrap().success());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").arg("-u").arg(&self.0).status();
+    }
+}
+
+/// The file system that has the image is frozen: a thread of the server waits in the kernel, and no signal ends it.
+#[test]
+fn a_server_that_does_not_end_leaves_no_mount_that_hangs() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let outer = Place::new();
+    let host = LoopMount::new(&outer.image, Access::ReadWrite).unwrap();
+    let image = host.path().join("inner");
+    succeeds(&["mkfs", "--size", "300M", text(&image)]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("mount")).unwrap();
+    let inner = Place::of(folder, image);
+    succeeded(&inner.mount(&[]));
+    write_and_sync(&inner, 7);
+    let [server, supervisor] = processes_of(&inner.image);
+    let frozen = Frozen::new(host.path());
+    // Another process writes: what this one has open there every program that it starts would close, and wait for the server.
+    let mut writer = Command::new("dd");
+    writer.args(["if=/dev/zero", "bs=100k", "count=1", "oflag=append", "conv=notrunc,fsync"]);
+    let mut writer = writer.arg(format!("of={}", text(&inner.file()))).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let killed = Instant::now();
+    kill("-9", &server);
+    let written = loop {
+        if let Some(status) = writer.try_wait().unwrap() {
+            break status;
+        }
+        assert!(killed.elapsed() < Duration::from_secs(30), "the writer waits");
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert!(!written.success());
+    while fs::read_to_string("/proc/self/mounts").unwrap().contains(text(&inner.image)) {
+        assert!(killed.elapsed() < Duration::from_secs(30), "the mount stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(fs::read_dir(&inner.directory).unwrap().count(), 0);
+    // Nothing waits for the server for ever.
+    while Path::new("/proc").join(&supervisor).exists() {
+        assert!(killed.elapsed() < Duration::from_secs(60), "the process that mounted waits");
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(frozen);
+    wait_for_the_end(&inner.image);
+    succeeded(&inner.mount(&[]));
+    assert_eq!(fs::read(inner.file()).unwrap()[..100_000], [7; 100_000]);
+    inner.unmount();
+    drop(inner);
+    host.unmount().unwrap();
+}
+
+/// A mount whose process stays in the foreground: what it says goes to a file.
+struct Foreground<'p> {
+    place: &'p Place,
+    child: Child,
+}
+
+impl<'p> Foreground<'p> {
+    fn new(place: &'p Place, options: &str) -> Self {
+        let lines = File::create(place.folder.path().join("lines")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        command.args(["mount", "-f", "-o", options]).args([&place.image, &place.directory]).stderr(lines);
+        let child = command.spawn().unwrap();
+        let begun = Instant::now();
+        while !fs::read_to_string("/proc/self/mounts").unwrap().contains(text(&place.directory)) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is mounted");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Self { place, child }
+    }
+
+    /// Unmounts. Gives what `uxfs umount` said, the exit code of the mount, and its lines.
+    fn unmount(mut self) -> (Output, i32, Vec<String>) {
+        let output = uxfs(&["umount", text(&self.place.directory)]);
+        let code = self.child.wait().unwrap().code().unwrap();
+        let lines = fs::read_to_string(self.place.folder.path().join("lines")).unwrap();
+        (output, code, lines.lines().map(str::to_owned).collect())
+    }
+}
+
+#[test]
+fn requests_are_told_one_by_one_if_asked_for() {
+    require!(Judge::Kernel);
+    let place = Place::new();
+    let mount = Foreground::new(&place, "debug,nouring");
+    fs::write(place.file(), "contents").unwrap();
+    let (output, code, lines) = mount.unmount();
+    succeeded(&output);
+    assert_eq!(code, 0);
+    let has = |words: &[&str]| lines.iter().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(has(&["FUSE_CREATE", "inode 1 \"file\"", " us, device"]), "{lines:?}");
+    assert!(has(&["FUSE_LOOKUP"]) && has(&["FUSE_WRITE", "8 bytes"]) && has(&["mounted"]), "{lines:?}");
+    for (options, is_told) in [("log=error", false), ("log=warn", false), ("log=info", true)] {
+        let (_, code, lines) = Foreground::new(&place, options).unmount();
+        assert_eq!((code, lines.is_empty()), (0, !is_told), "{options}: {lines:?}");
+    }
+}
+
+/// Each request gets its error, and the log has the place once.
+#[test]
+fn damage_that_is_met_is_told_once() {
+    require!(Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    fs::write(place.file(), "contents").unwrap();
+    let inode = fs::metadata(place.file()).unwrap().ino();
+    place.unmount();
+    // In the first group, with inodes of 512 bytes, an inode lies at its number.
+    let image = File::options().read(true).write(true).open(&place.image).unwrap();
+    let at = inode * 512 + 100;
+    let mut byte = [0];
+    image.read_exact_at(&mut byte, at).unwrap();
+    image.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    let mount = Foreground::new(&place, "log=warn");
+    for _ in 0..3 {
+        assert_eq!(fs::read(place.file()).unwrap_err().raw_os_error(), Some(117));
+    }
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 1);
+    fs::write(place.directory.join("other"), "other").unwrap();
+    let (output, code, lines) = mount.unmount();
+    succeeded(&output);
+    assert_eq!((code, lines.len()), (0, 1), "{lines:?}");
+    assert!(lines[0].contains("inode") && lines[0].contains("FUSE_LOOKUP of inode 1"), "{lines:?}");
+}
+
+/// The file system that has the image is full: what the log cannot hold is told at the latest when the image is unmounted.
+#[test]
+fn what_did_not_reach_the_image_is_told() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let outer = Place::new();
+    let host = outer.folder.path().join("host");
+    fs::create_dir(&host).unwrap();
+    rustix::mount::mount("none", &host, "tmpfs", rustix::mount::MountFlags::empty(), Some(c"size=8M"))
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("mount")).unwrap();
+    let inner = Place::of(folder, host.join("image"));
+    succeeds(&["mkfs", "--size", "300M", text(&inner.image)]);
+    let mount = Foreground::new(&inner, "log=warn");
+    write_and_sync(&inner, 7);
+    let mut large = File::create(inner.directory.join("large")).unwrap();
+    large.write_all(&vec![1; 20 << 20]).unwrap();
+    assert!(large.sync_all().is_err());
+    drop(large);
+    for file in 0..50 {
+        // Changes are taken until one of them meets the full log.
+        let _ = fs::write(inner.directory.join(format!("file-{file}")), "contents");
+    }
+    let (output, code, lines) = mount.unmount();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), code), (Some(1), 1), "{words}{lines:?}");
+    assert!(words.contains("the last changes did not reach the image: "), "{words}");
+    assert!(words.contains("No space left on device"), "{words}");
+    assert!(
+        lines.iter().any(|line| line.contains("FUSE_WRITE") && line.contains("No space left")),
+        "{lines:?}"
+    );
+    // With room the log is recovered.
+    let remounted = Command::new("mount").args(["-o", "remount,size=500M"]).arg(&host).status().unwrap();
+    assert!(remounted.success());
+    succeeded(&inner.mount(&[]));
+    assert_eq!(fs::read(inner.file()).unwrap(), [7; 100_000]);
+    inner.unmount();
+    drop(inner);
+    rustix::mount::unmount(&host, rustix::mount::UnmountFlags::DETACH).unwrap();
+}
+
+#[test]
+fn a_mount_whose_server_does_not_answer_can_be_taken_away() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    write_and_sync(&place, 7);
+    let [server, _] = processes_of(&place.image);
+    kill("-STOP", &server);
+    let begun = Instant::now();
+    let unmounting = thread::spawn({
+        let directory = place.directory.clone();
+        move || succeeds(&["umount", "--force", text(&directory)])
+    });
+    while fs::read_to_string("/proc/self/mounts").unwrap().contains(text(&place.directory)) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
+    kill("-CONT", &server);
+    // It waits until the image is whole.
+    unmounting.join().unwrap();
+    wait_for_the_end(&place.image);
+    assert_eq!(succeeds(&["ls", text(&place.image)]), "file\n");
+}
+
 /// The process that serves is confined, holds the image and the mount, and nothing else of the host that could be opened by path.
 #[test]
 fn the_process_that_serves_holds_what_it_needs() {
@@ -246,12 +476,117 @@ fn a_mount_tells_what_it_counts() {
     let requests = told["requests"]["device"].as_u64().unwrap();
     let counts = told["operations"].as_object().unwrap().values();
     assert_eq!(counts.map(|operation| operation["count"].as_u64().unwrap()).sum::<u64>(), requests);
+    for arguments in
+        [["--watch", text(&place.directory)].as_slice(), &["--watch", "0.001", text(&place.directory)]]
+    {
+        let mut watching = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut watching = watching.arg("stats").args(arguments).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let code = watching.try_wait().unwrap().map(|status| status.code());
+        assert_eq!(code, if arguments.len() == 2 { None } else { Some(Some(2)) }, "{arguments:?}");
+        let _ = watching.kill();
+        watching.wait().unwrap();
+    }
     let table = succeeds(&["stats", text(&place.directory)]);
     assert!(table.lines().any(|line| line.starts_with("create ") && line.contains(" 10 ")), "{table}");
     let lines = succeeds(&["stats", "--prometheus", text(&place.directory)]);
     assert!(lines.contains("uxfs_operation_seconds_count{operation=\"create\"} 10\n"), "{lines}");
     let other = uxfs(&["stats", text(place.folder.path())]);
     assert_eq!(other.status.code(), Some(1));
+    place.unmount();
+}
+
+/// What has been freed waits for its checkpoint, and counts as free at once.
+#[test]
+fn freed_space_is_told_at_once() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    let free = || {
+        let told = rustix::fs::statvfs(&place.directory).unwrap();
+        told.f_bfree * told.f_frsize
+    };
+    let before = free();
+    fs::write(place.file(), vec![7; 50 << 20]).unwrap();
+    File::open(place.file()).unwrap().sync_all().unwrap();
+    assert!(free() < before - (49 << 20));
+    File::options().write(true).open(place.file()).unwrap().set_len(0).unwrap();
+    assert!(free() > before - (1 << 20), "{} of {before}", free());
+    place.unmount();
+}
+
+/// An access time alone is kept, shown, and written with the next change or at the end.
+#[test]
+fn times_alone_are_written_late_if_asked_for() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&[]));
+    fs::write(place.file(), "contents").unwrap();
+    place.unmount();
+    let accessed = |path: &Path| fs::metadata(path).unwrap().accessed().unwrap();
+    for (way, ends_by_crash) in [("sync", true), ("change", true), ("forget", true), ("unmount", false)] {
+        succeeded(&place.mount(&["-o", "lazytime,strictatime,nouring"]));
+        let before = accessed(&place.file());
+        thread::sleep(Duration::from_millis(20));
+        // The kernel keeps what it has read: another mount of the image reads it anew.
+        assert_eq!(fs::read(place.file()).unwrap(), b"contents");
+        let shown = accessed(&place.file());
+        match way {
+            "sync" => File::open(place.file()).unwrap().sync_all().unwrap(),
+            "change" => fs::set_permissions(place.file(), fs::Permissions::from_mode(0o600)).unwrap(),
+            "forget" => fs::write("/proc/sys/vm/drop_caches", "2").unwrap(),
+            _ => {}
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(accessed(&place.file()), shown, "{way}: what is kept is shown");
+        if ends_by_crash {
+            File::create(place.directory.join("other")).unwrap().sync_all().unwrap();
+            File::open(&place.directory).unwrap().sync_all().unwrap();
+            for process in processes_of(&place.image) {
+                kill("-9", &process);
+            }
+            wait_for_the_end(&place.image);
+            assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+        } else {
+            place.unmount();
+        }
+        succeeded(&place.mount(&["-o", "ro"]));
+        assert!(shown > before, "{way}: the file was read");
+        assert_eq!(accessed(&place.file()), shown, "{way}");
+        succeeds(&["umount", text(&place.directory)]);
+    }
+    succeeded(&place.mount(&[]));
+    place.unmount();
+}
+
+/// As `mount -o remount,ro` asks its helper: what is below may be copied then.
+#[test]
+fn a_mount_that_is_made_read_only_has_a_clean_log() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let place = Place::new();
+    succeeded(&place.mount(&["-o", "strictatime"]));
+    fs::write(place.file(), "contents").unwrap();
+    for round in 0..3 {
+        succeeded(&place.mount(&["-o", "remount,ro"]));
+        assert_eq!(fs::read(place.file()).unwrap(), b"contents");
+        assert_eq!(fs::write(place.file(), "other").unwrap_err().raw_os_error(), Some(30));
+        let copy = place.folder.path().join("copy");
+        fs::copy(&place.image, &copy).unwrap();
+        repair_is_silent(&copy).unwrap();
+        assert_eq!(succeeds(&["cat", "--ignore-log", text(&copy), "/file"]), "contents");
+        succeeded(&place.mount(&["-o", "remount,rw"]));
+        fs::write(place.directory.join(format!("file-{round}")), "more").unwrap();
+    }
+    // A crash after that finds the log.
+    File::open(place.directory.join("file-2")).unwrap().sync_all().unwrap();
+    File::open(&place.directory).unwrap().sync_all().unwrap();
+    for process in processes_of(&place.image) {
+        kill("-9", &process);
+    }
+    wait_for_the_end(&place.image);
+    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+    succeeded(&place.mount(&[]));
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 4);
     place.unmount();
 }
 
@@ -313,15 +648,26 @@ fn helpers_mount_and_unmount() {
 fn a_mount_that_cannot_be_says_why() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let place = Place::new();
-    for (options, words) in [("no_such_option", "no_such_option"), ("lazytime", "lazytime")] {
+    for (options, words) in
+        [("no_such_option", "no_such_option"), ("partition=1", "offset="), ("log=all", "debug")]
+    {
         let output = place.mount(&["-o", options]);
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains(words));
     }
+    // The root directory: in the first group, with inodes of 512 bytes, an inode lies at its number.
+    let root = 128 * 512;
+    let image = File::options().write(true).open(&place.image).unwrap();
+    image.write_all_at(&[0x55; 512], root).unwrap();
+    let output = place.mount(&[]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    assert!(words.contains("root directory") && words.contains("uxfs repair"), "{words}");
     fs::write(&place.image, "no file system").unwrap();
     let output = place.mount(&[]);
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains(text(&place.image)));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains(text(&place.image)) && words.contains("-o offset="), "{words}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ use uxfs_volume::{
     superblock::{read_superblock, refuse_unwritable},
 };
 
-use crate::log_extent::require_same_log;
+use crate::{filesystem::FileSystem, log_extent::require_same_log};
 
 /// Most bytes of a label.
 #[doc(alias = "XFSLABEL_MAX")]
@@ -144,6 +144,19 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
         change_superblock(device, &geometry, group, change)?;
     }
     Ok(device.flush()?)
+}
+
+/// Gives a file system that is mounted another label, durably: first the superblock, through the log, then its copies. After a crash in
+/// between, the next mount brings these up.
+///
+/// # Errors
+/// An invalid label; the file system cannot be changed; the device.
+#[doc(alias = "FS_IOC_SETFSLABEL")]
+pub fn set_label(file_system: &FileSystem, label: &[u8]) -> Result<()> {
+    IdentityChange { label: Some(label), uuid: None }.check()?;
+    let engine = file_system.logged().ok_or(OperationError::ReadOnly)?;
+    engine.set_label(label)?;
+    finish_change(file_system.device().as_ref(), file_system.geometry(), &file_system.superblock_now())
 }
 
 /// Superblocks that one batch reads.

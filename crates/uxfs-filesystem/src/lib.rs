@@ -15,6 +15,7 @@
 //! | [`mod@file`] | changing the contents of regular files |
 //! | [`recovery`] | recovery of a dirty log |
 //! | [`identity`] | label and uuid |
+//! | [`trim`] | giving the host back what is free |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -29,3 +30,4 @@ pub mod mount;
 mod mount_for_changes;
 pub mod operations;
 pub mod recovery;
+pub mod trim;

@@ -10,6 +10,8 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 
 use uxfs_volume::error::{OperationError, Result};
 
+use crate::filesystem::FileSystem;
+
 /// Reads and verifies the superblock of `device`, and examines its log unless the options ignore it.
 ///
 /// # Errors
@@ -31,6 +33,16 @@ pub fn open_examined(
     let volume = Volume::open(device, &VolumeOptions { cache_budget_bytes, is_unfinished })?;
     let log_state = examine_log(volume.device().as_ref(), volume.geometry(), options)?;
     Ok((volume, log_state))
+}
+
+/// Mounts what lies on the device, and leaves the log aside, whatever its state. `device` is one whose changes are thrown away, such as an
+/// overlay: nothing is to be kept of a file system that lacks what its log holds.
+///
+/// # Errors
+/// The superblock; features that uxfs cannot write.
+#[doc(alias = "norecovery")]
+pub fn mount_without_log(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<FileSystem> {
+    FileSystem::mount_bulk_unmarked(device, &MountOptions { ignore_dirty_log: true, ..*options })
 }
 
 /// The state of the log; `None` where the options ignore it. A dirty log is an error, because the device lacks changes that

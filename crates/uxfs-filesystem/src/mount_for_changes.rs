@@ -43,16 +43,6 @@ impl FileSystem {
         in_bulk_mode(mount::open_volume(device, options)?, options)
     }
 
-    /// Mounts what lies on the device, and leaves the log aside, whatever its state. `device` is one whose changes are thrown away, such as
-    /// an overlay: nothing is to be kept of a file system that lacks what its log holds.
-    ///
-    /// # Errors
-    /// The superblock; features that uxfs cannot write.
-    #[doc(alias = "norecovery")]
-    pub fn mount_without_log(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        Self::mount_bulk_unmarked(device, &MountOptions { ignore_dirty_log: true, ..*options })
-    }
-
     /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
     ///
     /// # Errors

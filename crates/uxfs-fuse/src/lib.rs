@@ -10,6 +10,7 @@
 //! | [`server`] | the file system behind a mount |
 //! | [`link`] | what the process that mounts and the one that serves say to each other |
 //! | [`fork`] | children that go on in the same program |
+//! | [`log`] | lines of the process that serves, with levels |
 //! | [`confinement`] | what the process that serves may still do |
 //! | [`statistics`] | what a mount counts |
 //! | [`session`] | a mount from its first request to its end |
@@ -18,6 +19,7 @@
 pub mod confinement;
 pub mod fork;
 pub mod link;
+pub mod log;
 pub mod mounting;
 pub mod protocol;
 pub mod server;

@@ -4,6 +4,9 @@
 //! rings ─▶ mount ─▶ first thread: INIT ─▶ further threads, kernel limits ─▶ requests … ─▶ unmounted ─▶ the image is made whole
 //! ```
 //!
+//! A thread that cannot take requests any more asks for the end of the mount ([`Trouble::has_failed`](crate::server::trouble::Trouble::has_failed)): the other threads wait in the kernel
+//! until there are no users.
+//!
 //! With rings the threads of `/dev/fuse` stay: what the kernel does not send through rings comes there, and everything, should it take no
 //! ring.
 
@@ -81,6 +84,8 @@ pub trait Served: Service {
     fn offer_rings(&self);
     /// Where requests ask for the kernel's help.
     fn notifier(&self) -> &Notifier;
+    /// A thread cannot take requests any more.
+    fn failed(&self);
 }
 
 impl<S: Served> Served for Arc<S> {
@@ -98,6 +103,10 @@ impl<S: Served> Served for Arc<S> {
 
     fn notifier(&self) -> &Notifier {
         (**self).notifier()
+    }
+
+    fn failed(&self) {
+        (**self).failed();
     }
 }
 
@@ -149,6 +158,8 @@ pub fn serve<S: Served>(
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
         let has_rings =
             |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
+        let serve =
+            |first: &mut DeviceChannel| first.serve(server, stop).map(drop).inspect_err(|_| server.failed());
         let mut outcome = match negotiated {
             Ok(Some(negotiated)) => {
                 gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
@@ -156,7 +167,7 @@ pub fn serve<S: Served>(
                 if has_rings(negotiated) {
                     first.has_no_patience();
                 }
-                first.serve(server, stop).map(drop).map_err(SessionError::Transport)
+                serve(&mut first).map_err(SessionError::Transport)
             }
             other => {
                 gate.open(Go { has_rings: false, is_mounted: false });
@@ -231,7 +242,10 @@ fn start<'s, S: Served>(
             if go.has_rings {
                 channel.has_no_patience();
             }
-            if go.is_mounted { channel.serve(server, stop).map(drop) } else { Ok(()) }
+            match go.is_mounted {
+                true => channel.serve(server, stop).map(drop).inspect_err(|_| server.failed()),
+                false => Ok(()),
+            }
         };
         running.push(spawn(scope, format!("fuse-{index}"), serve)?);
     }
@@ -239,7 +253,7 @@ fn start<'s, S: Served>(
         let serve = move || match gate.wait().has_rings {
             true => {
                 channel.stay_beside_callers();
-                channel.serve(server, stop).map(drop)
+                channel.serve(server, stop).map(drop).inspect_err(|_| server.failed())
             }
             false => Ok(()),
         };

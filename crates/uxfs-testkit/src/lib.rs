@@ -21,6 +21,7 @@
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`ownership`] | models of the owner and the reference count of each block |
+//! | [`watchdog`] | a bound for tests that mount through FUSE |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
@@ -41,4 +42,5 @@ pub mod sparse;
 pub mod structures;
 pub mod verdict;
 pub mod walk;
+pub mod watchdog;
 pub mod xfs_db;

@@ -170,7 +170,7 @@ pub enum Command {
 impl Command {
     /// Whether it forks: until then its process has one thread.
     pub fn forks(&self) -> bool {
-        matches!(self, Self::Mount(_))
+        matches!(self, Self::Mount(_) | Self::Umount(_))
     }
 
     /// Runs the command.

@@ -1,6 +1,13 @@
 //! `uxfs stats`: what a running mount counts.
 
-use std::{fmt::Write as _, io::Write, path::PathBuf, thread, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    io::Write,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
@@ -27,15 +34,15 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 #[command(
     after_help = "Counters since the file system was mounted: requests with how long they took, nodes and open files, cache, journal. Times \
     are rounded up to 1, 2, 4 … microseconds.\n\
-    Examples:\n  uxfs stats /mnt\n  uxfs stats --watch 2 /mnt\n  uxfs stats --prometheus /mnt > /var/lib/node_exporter/uxfs.prom"
+    Examples:\n  uxfs stats /mnt\n  uxfs stats --watch /mnt\n  uxfs stats --watch 5 /mnt\n  uxfs stats --prometheus /mnt > /var/lib/node_exporter/uxfs.prom"
 )]
 pub struct Arguments {
     /// Any directory of the mount
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    #[arg(value_name = "DIRECTORY", required_unless_present = "watch")]
+    directory: Option<PathBuf>,
     /// Show what happens in each interval, until it is interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "prometheus")]
-    watch: Option<f64>,
+    watch: Option<OsString>,
     /// In the text form of Prometheus
     #[arg(long)]
     prometheus: bool,
@@ -43,14 +50,27 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    arguments.run(context.json).about(arguments.directory.display())
+    let (directory, seconds) = arguments.directory_and_seconds()?;
+    arguments.run(directory, seconds, context.json).about(directory.display())
 }
 
 impl Arguments {
-    fn run(&self, json: bool) -> Outcome {
+    /// A directory right behind `--watch` looks like its seconds.
+    fn directory_and_seconds(&self) -> Result<(&Path, Option<f64>), Failure> {
+        let wrong = || Failure::usage("--watch takes a number of seconds, 0.01 or more");
+        let seconds = |text: &OsString| text.to_str().and_then(|text| text.parse().ok());
+        match (&self.directory, &self.watch) {
+            (Some(directory), None) => Ok((directory, None)),
+            (Some(directory), Some(text)) => Ok((directory, Some(seconds(text).ok_or_else(wrong)?))),
+            (None, Some(directory)) if seconds(directory).is_none() => Ok((Path::new(directory), Some(1.0))),
+            (None, _) => Err(Failure::usage("name any directory of the mount")),
+        }
+    }
+
+    fn run(&self, directory: &Path, seconds: Option<f64>, json: bool) -> Outcome {
         must_be_open()?;
-        let mut snapshot = self.ask()?;
-        let Some(seconds) = self.watch else {
+        let mut snapshot = ask(directory)?;
+        let Some(seconds) = seconds else {
             let text = match (self.prometheus, json) {
                 (true, _) => prometheus(&snapshot),
                 (false, true) => format!("{}\n", document(&snapshot)),
@@ -65,7 +85,7 @@ impl Arguments {
             interval.ok_or_else(|| Failure::usage("--watch takes a number of seconds, 0.01 or more"))?;
         loop {
             thread::sleep(interval);
-            let now = self.ask()?;
+            let now = ask(directory)?;
             let between = since(&now, &snapshot);
             let text = match json {
                 true => format!("{}\n", document(&between)),
@@ -75,16 +95,14 @@ impl Arguments {
             snapshot = now;
         }
     }
+}
 
-    fn ask(&self) -> Result<Snapshot, Failure> {
-        query::of_directory(&self.directory).map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NOTTY | Errno::INVAL) => {
-                Failure::failed("this is no directory that uxfs has mounted")
-            }
-            Some(Errno::PROTO) => Failure::failed("another version of uxfs has mounted this"),
-            _ => Failure::failed(uxfs_block::words::in_words(&error).to_string()),
-        })
-    }
+fn ask(directory: &Path) -> Result<Snapshot, Failure> {
+    query::of_directory(directory).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOTTY | Errno::INVAL) => Failure::failed("this is no directory that uxfs has mounted"),
+        Some(Errno::PROTO) => Failure::failed("another version of uxfs has mounted this"),
+        _ => Failure::failed(uxfs_block::words::in_words(&error).to_string()),
+    })
 }
 
 fn print(text: &str) -> Outcome {

@@ -2,39 +2,55 @@
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
+use rustix::{
+    io::Errno,
+    pipe::{PipeFlags, pipe_with},
+};
 use uxfs_block::{
     claim::Lock,
     engine::{OpenOptions, open},
 };
-use uxfs_fuse::mounting::{
-    direct::{self, DirectError},
-    fusermount,
-    mount_table::MountTable,
+use uxfs_fuse::{
+    fork,
+    mounting::{
+        connection,
+        direct::{self, DirectError},
+        ending::{Ending, Waiting},
+        fusermount,
+        mount_table::{MountEntry, MountTable},
+    },
 };
 
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
+    output::notice,
 };
 
 /// How often the image is tried.
 const LOOK: Duration = Duration::from_millis(10);
 /// A mount that is busy for longer is in use.
 const LONGEST_BUSY: Duration = Duration::from_millis(500);
+/// From then on the one who waits is told what for.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// A server that takes longer is told about.
 const LONGEST: Duration = Duration::from_secs(600);
+/// Exit codes of the process that unmounts.
+const BUSY: i32 = 1;
+const FAILED: i32 = 2;
 
 /// Arguments of `uxfs umount`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Waits until everything is written and the image can be used by others. fusermount3 -u and umount unmount as well, but return \
-    earlier.\n\
-    Example: uxfs umount /mnt"
+    after_help = "Waits until everything is written and the image can be used by others, and fails where the last changes did not reach it. \
+    fusermount3 -u and umount unmount as well, but return earlier.\n\
+    Examples:\n  uxfs umount /mnt\n  uxfs umount --force /mnt     (its server does not answer; the next mount recovers the log)"
 )]
 pub struct Arguments {
     /// Directory on which the image is mounted
@@ -43,6 +59,9 @@ pub struct Arguments {
     /// Detach it now, and end it when nothing uses it any more
     #[arg(short, long)]
     pub(crate) lazy: bool,
+    /// Take it away though its server does not answer: what waits for it fails, and written data that the server has not got is lost
+    #[arg(short, long)]
+    pub(crate) force: bool,
 }
 
 /// Runs the command.
@@ -60,47 +79,116 @@ impl Arguments {
         let table = MountTable::read().map_err(|error| failed(error.to_string()))?;
         let entry = table.at(&directory).filter(|entry| entry.is_fuse()).cloned();
         let entry = entry.ok_or_else(|| failed("nothing is mounted here by uxfs".into()))?;
-        self.unmount(&directory)?;
-        if !self.lazy {
-            wait_for(Path::new(&entry.source))?;
+        // Before it is unmounted: afterwards its process may be gone.
+        let waiting = if self.lazy { None } else { Waiting::for_end_of(&entry) };
+        self.unmount_bounded(&entry)?;
+        if self.lazy {
+            return Ok(Exit::Success);
         }
-        Ok(Exit::Success)
+        let ending = match waiting {
+            Some(waiting) => wait_for_ending(&waiting, &entry)?,
+            None => None,
+        };
+        match ending {
+            Some(Ending { exit_code: 0, .. }) => Ok(Exit::Success),
+            Some(Ending { reason, .. }) => {
+                Err(failed(format!("unmounted, but the last changes did not reach the image: {reason}")))
+            }
+            // The process that mounted it is gone, or of another network namespace.
+            None => wait_for_lock(Path::new(&entry.source)).map(|()| Exit::Success),
+        }
     }
-}
 
-impl Arguments {
-    /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for.
-    fn unmount(&self, directory: &Path) -> Result<(), Failure> {
+    /// Unmounts in a child: the kernel writes what it has cached, and no signal ends that where the server does not answer.
+    fn unmount_bounded(&self, entry: &MountEntry) -> Result<(), Failure> {
+        let cannot = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot unmount: {error}"));
+        let (said, say) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(&error))?;
+        let work = move || match self.unmount(entry) {
+            Ok(()) => 0,
+            Err((is_busy, words)) => {
+                let _ = rustix::io::write(&say, words.as_bytes());
+                if is_busy { BUSY } else { FAILED }
+            }
+        };
+        let (mut child, said) = fork::fork(c"uxfs-umount", said, work).map_err(|error| cannot(&error))?;
+        let mut status = child.wait_at_most(PATIENCE).map_err(|error| cannot(&error))?;
+        if status.is_none() {
+            notice!("{}: waiting for its server", entry.mount_point.display());
+            status = child.wait_at_most(LONGEST).map_err(|error| cannot(&error))?;
+        }
+        let Some(status) = status else {
+            let failure =
+                Failure::failed(format!("its server has not answered for {} seconds", LONGEST.as_secs()));
+            return Err(failure.with_remedy("uxfs umount --force takes it away"));
+        };
+        let mut words = String::new();
+        // The child is gone, and with it the other end.
+        let _ = fs::File::from(said).read_to_string(&mut words);
+        match status.exit_status() {
+            Some(0) => Ok(()),
+            _ if words.is_empty() => Err(Failure::failed("the process that unmounts was ended")),
+            _ => Err(Failure::failed(words)),
+        }
+    }
+
+    /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for. Gives whether it was busy, and
+    /// why it failed.
+    fn unmount(&self, entry: &MountEntry) -> Result<(), (bool, String)> {
+        let directory = entry.mount_point.as_path();
         let begun = Instant::now();
         loop {
             // fusermount3 tells in words alone why it fails.
-            let unmounted = match direct::may_mount() {
-                true => direct::unmount(directory, self.lazy)
+            let unmounted = match (direct::may_mount(), self.force) {
+                (true, true) => direct::abort(directory).map_err(|error| (false, error.to_string())),
+                (true, false) => direct::unmount(directory, self.lazy)
                     .map_err(|error| (matches!(error, DirectError::Busy(_)), error.to_string())),
-                false => fusermount::unmount(directory, self.lazy).map_err(|error| (true, error.to_string())),
+                (false, is_forced) => {
+                    if is_forced && let Err(error) = connection::abort(entry.device) {
+                        return Err((
+                            false,
+                            format!("the connection to its server cannot be ended: {error}"),
+                        ));
+                    }
+                    fusermount::unmount(directory, self.lazy || is_forced)
+                        .map_err(|error| (true, error.to_string()))
+                }
             };
             match unmounted {
-                Ok(()) => return Ok(()),
                 Err((true, _)) if begun.elapsed() < LONGEST_BUSY => thread::sleep(LOOK),
-                Err((_, words)) => return Err(Failure::failed(words)),
+                outcome => return outcome,
             }
         }
     }
 }
 
+/// Waits until the process that mounted it tells how it ended.
+fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Ending>, Failure> {
+    let mut outcome = waiting.wait(PATIENCE);
+    if outcome == Err(Errno::TIMEDOUT) {
+        notice!("{}: unmounted, waiting until the image is whole", entry.mount_point.display());
+        outcome = waiting.wait(LONGEST);
+    }
+    match outcome {
+        Err(Errno::TIMEDOUT) => Err(still_in_use(Path::new(&entry.source))),
+        Err(error) => Err(Failure::failed(error.to_string())),
+        Ok(ending) => Ok(ending),
+    }
+}
+
 /// Waits until the server has let go of the image.
-fn wait_for(image: &Path) -> Result<(), Failure> {
+fn wait_for_lock(image: &Path) -> Result<(), Failure> {
     let begun = Instant::now();
     let options = OpenOptions { lock: Lock::Shared, ..OpenOptions::default() };
     while image.exists() && open(image, &options).is_err() {
         if begun.elapsed() > LONGEST {
-            return Err(Failure::failed(format!(
-                "unmounted, but {} is still in use after {} seconds",
-                image.display(),
-                LONGEST.as_secs()
-            )));
+            return Err(still_in_use(image));
         }
         thread::sleep(LOOK);
     }
     Ok(())
+}
+
+fn still_in_use(image: &Path) -> Failure {
+    let seconds = LONGEST.as_secs();
+    Failure::failed(format!("unmounted, but {} is still in use after {seconds} seconds", image.display()))
 }

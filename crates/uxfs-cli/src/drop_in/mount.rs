@@ -55,7 +55,7 @@ pub struct Unmounting {
     /// Detach it now, and end it when nothing uses it any more
     #[arg(short = 'l')]
     lazy: bool,
-    /// Accepted, without effect
+    /// Take it away though its server does not answer
     #[arg(short = 'f')]
     force: bool,
     /// Accepted, without effect
@@ -86,8 +86,8 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
 /// Runs `umount.uxfs` and gives its exit code.
 pub(crate) fn unmount(arguments: &[OsString]) -> u8 {
     match super::parse::<Unmounting>(arguments, USAGE) {
-        Ok(Unmounting { directory, lazy, .. }) => {
-            code_of(umount::run(&umount::Arguments { directory, lazy }, &Context::default()))
+        Ok(Unmounting { directory, lazy, force, .. }) => {
+            code_of(umount::run(&umount::Arguments { directory, lazy, force }, &Context::default()))
         }
         Err(exit) => exit,
     }

@@ -27,10 +27,13 @@ use super::{
 };
 use crate::options::MountOptions;
 use crate::transaction::{Transaction, checkpoint::CheckpointTransaction, reservation::Operation};
-use uxfs_volume::error::{Error, Result};
+use uxfs_volume::error::{Error, OperationError, Result};
 
 /// A log that still holds something after so many rounds will always do.
 const MOST_ROUNDS: u32 = 10_000;
+
+/// Something else may change the file system while it comes to rest.
+const MOST_TRIES: u32 = 10;
 
 /// An engine that changes through the log.
 #[derive(Debug)]
@@ -269,6 +272,26 @@ impl LoggedEngine {
         if let Some(background) = self.background() {
             background.stop();
         }
+        self.bring_home()?;
+        Ok(self.journal.close()?)
+    }
+
+    /// Writes everything back and makes the log clean, while nothing is changed. Later changes make it dirty again.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn rest(&self) -> Result<()> {
+        for _ in 0..MOST_TRIES {
+            self.bring_home()?;
+            if self.journal.say_clean()? {
+                return Ok(());
+            }
+        }
+        Err(OperationError::Busy.into())
+    }
+
+    /// Writes everything back: nothing needs the log any more, unless it is changed meanwhile.
+    fn bring_home(&self) -> Result<()> {
         // Completing frees changes trees, and the blocks that those give up become pending frees in turn.
         loop {
             self.write_checkpoint()?;
@@ -284,7 +307,20 @@ impl LoggedEngine {
                 break;
             }
         }
-        Ok(self.journal.close()?)
+        Ok(())
+    }
+
+    /// Gives the file system another label, durably: up to 12 bytes.
+    ///
+    /// # Errors
+    /// A longer label; the device.
+    pub fn set_label(&self, label: &[u8]) -> Result<()> {
+        let mut bytes = [0; 12];
+        let place = bytes.get_mut(..label.len()).ok_or(OperationError::InvalidArgument)?;
+        place.copy_from_slice(label);
+        *self.engine.label.lock() = bytes;
+        self.store_superblock()?;
+        self.force()
     }
 
     /// Logs the superblock with the counters as they are.

@@ -70,6 +70,8 @@ pub struct Engine {
     /// Group of the next directory.
     directory_rotor: AtomicU32,
     random: OwnLine<RandomNumbers>,
+    /// That of the superblock, until it is changed.
+    label: Mutex<[u8; 12]>,
 }
 
 impl std::ops::Deref for Engine {
@@ -91,6 +93,7 @@ impl Engine {
             counters: OwnLine(Counters::of(volume.superblock())),
             directory_rotor: AtomicU32::new(0),
             random: OwnLine(RandomNumbers::new()),
+            label: Mutex::new(volume.superblock().label),
             volume,
             options,
         }
@@ -164,11 +167,18 @@ impl Engine {
     }
 
     /// The superblock with the counters as they are now.
-    fn superblock_now(&self) -> Superblock {
+    pub fn superblock_now(&self) -> Superblock {
         let mut superblock = *self.superblock();
+        superblock.label = *self.label.lock();
         forget_quota_counts(&mut superblock);
         self.counters.store_in(&mut superblock);
         superblock
+    }
+
+    /// The label as it is now, without what follows its end.
+    pub fn label(&self) -> Vec<u8> {
+        let label = *self.label.lock();
+        label.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
     /// Adds what a transaction has changed to the counters.

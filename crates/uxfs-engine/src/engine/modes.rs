@@ -140,9 +140,11 @@ impl AnyEngine {
     /// How full the file system is, for `statfs`.
     #[doc(alias = "xfs_fs_statfs")]
     pub fn statistics(&self) -> Statistics {
-        // In bulk mode nothing is kept from files.
-        let kept_blocks = self.logged().map_or(0, |engine| engine.kept_blocks());
-        Statistics::of(self, kept_blocks)
+        // In bulk mode nothing is kept from files, and what is freed is free.
+        let logged = self.logged();
+        let kept_blocks = logged.map_or(0, |engine| engine.kept_blocks());
+        let freed_blocks = logged.map_or(0, |engine| engine.freed_blocks());
+        Statistics::of(self, kept_blocks, freed_blocks)
     }
 
     /// Writes everything back and makes the image whole: group headers, buffers, and last the superblock with its

@@ -30,11 +30,12 @@ pub struct Statistics {
 
 impl Statistics {
     /// Free space excludes the blocks that groups keep for their trees, and the `kept_blocks` of operations that give
-    /// space back.
-    pub(super) fn of(engine: &Engine, kept_blocks: u64) -> Self {
+    /// space back. `freed_blocks`, which wait for their checkpoint, count as free: an operation that needs them waits for it, too.
+    pub(super) fn of(engine: &Engine, kept_blocks: u64, freed_blocks: u64) -> Self {
         let geometry = engine.geometry();
         let log_blocks = if geometry.log_start.is_some() { u64::from(geometry.log_blocks) } else { 0 };
-        let free = engine.available_blocks().saturating_sub_unsigned(kept_blocks).max(0);
+        let available = engine.available_blocks().saturating_add_unsigned(freed_blocks);
+        let free = available.saturating_sub_unsigned(kept_blocks).max(0);
         let free_blocks = free.cast_unsigned();
         let (count, free_inodes) = (engine.inode_count(), engine.free_inode_count());
         let possible = count.saturating_add(free_blocks << geometry.inodes_per_block_log);

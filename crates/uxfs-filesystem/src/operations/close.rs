@@ -20,3 +20,14 @@ impl FileSystem {
         self.engine().close()
     }
 }
+
+/// Writes everything back and makes the log clean, of a file system that goes on: it is not changed while this is done. Later changes make the log
+/// dirty again.
+///
+/// # Errors
+/// As for closing; it is changed all the same.
+#[doc(alias = "xfs_log_quiesce")]
+pub fn rest(file_system: &FileSystem) -> Result<()> {
+    file_system.inactivate_pending()?;
+    file_system.logged().map_or(Ok(()), |engine| engine.rest())
+}

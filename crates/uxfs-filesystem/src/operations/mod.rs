@@ -21,14 +21,14 @@
 //! | [`set_attributes`] | owner, permissions, times, flags |
 //! | [`xattr`] | extended attributes and access control lists |
 //! | [`inactivate`] | freeing unlinked inodes without handles |
-//! | `close` | closing the file system |
+//! | [`close`] | closing the file system, bringing it to rest |
 //! | `check` | checks before the first change |
 //! | `check_entry` | comparison of entries with their inodes |
 //! | `in_place` | links and renames on a full file system |
 
 mod check;
 mod check_entry;
-mod close;
+pub mod close;
 pub mod create;
 mod in_place;
 pub mod inactivate;

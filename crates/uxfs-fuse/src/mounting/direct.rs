@@ -21,6 +21,7 @@ use uxfs_block::words::in_words;
 
 use super::{
     device::{DeviceError, FuseDevice},
+    mount_id::MountRoot,
     mount_table::MountTable,
     options::{FuseMountOptions, kernel::MountOwner},
 };
@@ -139,6 +140,35 @@ pub fn unmount(mount_point: &Path, is_lazy: bool) -> Result<(), DirectError> {
     let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     let unmounted = rustix::mount::unmount(mount_point, flags | UnmountFlags::NOFOLLOW);
     unmounted.map_err(|error| of_mounted(mount_point, error))
+}
+
+/// Takes the uppermost mount away though its server does not answer: all that wait for it get an error.
+///
+/// # Errors
+/// Nothing is mounted there; the kernel's.
+pub fn abort(mount_point: &Path) -> Result<(), DirectError> {
+    detach(mount_point, None, true)
+}
+
+/// Unmounts lazily one mount and no other one: that with the number that no other one gets. Where it has gone, nothing is done. `is_dead`: all
+/// that wait for its server get an error.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn detach(mount_point: &Path, unique_id: Option<u64>, is_dead: bool) -> Result<(), DirectError> {
+    let flags = if is_dead { UnmountFlags::FORCE } else { UnmountFlags::empty() };
+    let root = MountRoot::open(mount_point).map_err(|error| system(mount_point, error))?;
+    if unique_id.is_some() && root.unique_id() != unique_id {
+        return Ok(());
+    }
+    match root.detach(flags) {
+        // There is no /proc to go through.
+        Err(Errno::NOENT) => {
+            let flags = flags | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+            rustix::mount::unmount(mount_point, flags).map_err(|error| of_mounted(mount_point, error))
+        }
+        detached => detached.map_err(|error| of_mounted(mount_point, error)),
+    }
 }
 
 fn of_mounted(mount_point: &Path, error: Errno) -> DirectError {

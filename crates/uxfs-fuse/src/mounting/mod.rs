@@ -11,21 +11,27 @@
 //! | module | holds |
 //! |---|---|
 //! | [`options`] | the options of a mount |
+//! | [`connection`] | ending the connection between the kernel and a server |
 //! | [`device`] | `/dev/fuse` |
 //! | [`direct`] | mount(2), umount(2), remounting |
+//! | [`ending`] | how a mount ended, for those that wait |
 //! | [`fusermount`] | the program that mounts for ordinary users |
 //! | [`mount_point`] | checks of the directory that is mounted on |
+//! | [`mount_id`] | telling a mount from the next one in its place |
 //! | [`mount_table`] | the kernel's table of mounts, waiting for the end of a mount |
 //! | [`mounted`] | a mounted file system |
 //! | `guardian` | the process that unmounts when the server ends |
 //! | `programs` | finding fusermount3 and umount |
 //! | [`kernel_limits`] | how far the kernel reads ahead, how much written data it keeps |
 
+pub mod connection;
 pub mod device;
 pub mod direct;
+pub mod ending;
 pub mod fusermount;
 mod guardian;
 pub mod kernel_limits;
+pub mod mount_id;
 pub mod mount_point;
 pub mod mount_table;
 pub mod mounted;
@@ -38,6 +44,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::io::Errno;
 use thiserror::Error;
 use uxfs_block::words::in_words;
 
@@ -50,6 +57,7 @@ use self::{
     mounted::{Mounted, Way},
     options::FuseMountOptions,
 };
+use crate::statistics::query;
 
 /// Why an image is not mounted.
 #[derive(Debug, Error)]
@@ -72,6 +80,9 @@ pub enum MountError {
     /// A mount that is there is to be changed.
     #[error("the option remount changes a mount that is there; it mounts nothing")]
     IsRemount,
+    /// It takes no changes any more, but its log is not clean.
+    #[error("it is read-only now, but not all is written back: {}", in_words(.0))]
+    Rest(io::Error),
     /// The process that is to unmount cannot be started.
     #[error("auto_unmount: no process can be started that unmounts: {}", in_words(.0))]
     Guardian(io::Error),
@@ -118,13 +129,25 @@ fn either_way(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> 
     }
 }
 
-/// Changes whether a mount takes changes, as the option `remount` asks. No other option of a mount can be changed.
+/// Changes whether a mount takes changes, as the option `remount` asks. No other option of a mount can be changed. Where it takes none any more,
+/// its log is clean afterwards.
 ///
 /// # Errors
 /// The directory; files are open for writing; this process may not.
 pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), MountError> {
     let mount_point = mount_point::check(directory)?;
-    Ok(direct::remount(&mount_point, options.is_read_only)?)
+    if !options.is_read_only {
+        // Another program's mount does not know of it.
+        let _ = query::set_resting(&mount_point, false);
+    }
+    direct::remount(&mount_point, options.is_read_only)?;
+    if options.is_read_only {
+        query::set_resting(&mount_point, true).or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOTTY | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            _ => Err(MountError::Rest(error)),
+        })?;
+    }
+    Ok(())
 }
 
 fn directly(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> Result<Mounted, MountError> {

@@ -106,6 +106,13 @@ impl MountEntry {
         matches!(kind, Some("fuse" | "fuseblk"))
     }
 
+    /// The user that mounted it, where a FUSE server stands behind it.
+    #[must_use]
+    pub fn user_id(&self) -> Option<u32> {
+        let mut options = self.file_system_options.split(',');
+        options.find_map(|option| option.strip_prefix("user_id=")?.parse().ok())
+    }
+
     /// Whether the kernel refuses changes, for this mount or for the whole file system.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

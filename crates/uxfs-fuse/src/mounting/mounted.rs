@@ -10,10 +10,12 @@ use thiserror::Error;
 use uxfs_block::words::in_words;
 
 use super::{
+    connection,
     device::FuseDevice,
     direct::{self, DirectError},
     fusermount::{self, FusermountError},
     guardian::Guardian,
+    mount_id::unique_id_at,
     mount_table::{DeviceNumber, MountEntry, MountTable, wait_until_gone},
     programs,
 };
@@ -55,6 +57,8 @@ pub(super) enum Way {
 pub struct Mounted {
     device: Option<FuseDevice>,
     entry: MountEntry,
+    /// The number that no other mount gets.
+    unique_id: Option<u64>,
     way: Way,
     warnings: String,
     /// The process that unmounts when this one ends, if there is one.
@@ -65,8 +69,17 @@ pub struct Mounted {
 
 impl Mounted {
     pub(super) fn new(device: FuseDevice, entry: MountEntry, way: Way, warnings: String) -> Self {
-        let device = Some(device);
-        Self { device, entry, way, warnings, guardian: None, is_mounted: true, is_unmounted_on_drop: false }
+        let unique_id = unique_id_at(&entry.mount_point);
+        Self {
+            device: Some(device),
+            entry,
+            unique_id,
+            way,
+            warnings,
+            guardian: None,
+            is_mounted: true,
+            is_unmounted_on_drop: false,
+        }
     }
 
     /// Starts the process that unmounts when this one ends.
@@ -134,7 +147,14 @@ impl Mounted {
         self.is_unmounted_on_drop = is_unmounted;
     }
 
-    /// Unmounts. Lazily: the mount vanishes now, and ends when it is no longer used. A mount that has gone already is fine.
+    /// The number that no other mount gets, where the kernel has one.
+    #[must_use]
+    pub fn unique_id(&self) -> Option<u64> {
+        self.unique_id
+    }
+
+    /// Unmounts. Lazily: the mount vanishes now, and ends when it is no longer used. A mount that has gone already is fine, and what was mounted
+    /// in its place stays.
     ///
     /// The server must go on answering meanwhile, in another thread: with `fuseblk` the kernel waits for it.
     ///
@@ -146,8 +166,32 @@ impl Mounted {
         }
         if self.is_there()? {
             match &self.way {
-                Way::Direct { .. } => direct::unmount(&self.entry.mount_point, is_lazy)?,
+                Way::Direct { .. } if is_lazy => {
+                    direct::detach(&self.entry.mount_point, self.unique_id, false)?
+                }
+                Way::Direct { .. } => direct::unmount(&self.entry.mount_point, false)?,
                 Way::Fusermount => fusermount::unmount(&self.entry.mount_point, is_lazy)?,
+            }
+        }
+        self.is_mounted = false;
+        drop(self.guardian.take());
+        Ok(())
+    }
+
+    /// Takes it away where its server answers nothing any more: all that wait for it get an error. What was mounted in its place stays.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn abort(&mut self) -> Result<(), UnmountError> {
+        if !self.is_mounted || !self.is_there()? {
+            return Ok(());
+        }
+        match &self.way {
+            Way::Direct { .. } => direct::detach(&self.entry.mount_point, self.unique_id, true)?,
+            Way::Fusermount => {
+                // The user may end the connection; without the folder of the kernel only what waits in calls that can be ended ends.
+                let _ = connection::abort(self.entry.device);
+                fusermount::unmount(&self.entry.mount_point, true)?;
             }
         }
         self.is_mounted = false;
@@ -171,7 +215,8 @@ impl Mounted {
         }
         let uppermost = table.at(&self.entry.mount_point);
         if uppermost.is_some_and(|entry| entry.is_same_mount(&self.entry)) {
-            return Ok(true);
+            // A later mount of the same image may have got all that the table shows.
+            return Ok(self.unique_id.is_none() || self.unique_id == unique_id_at(&self.entry.mount_point));
         }
         Err(UnmountError::Covered(self.entry.mount_point.clone()))
     }

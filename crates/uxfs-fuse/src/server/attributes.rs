@@ -1,5 +1,7 @@
 //! GETATTR, SETATTR, STATX, STATFS, and access times.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use rustix::io::Errno;
 use uxfs_filesystem::{
     file::Touch,
@@ -56,13 +58,14 @@ impl Server {
     pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
         let geometry = self.file_system.geometry();
         let owner = &self.settings.shown_owner;
+        let [access, modification, change] = self.lazy_times.shown(status);
         Attributes {
             inode: status.number.get(),
             size_bytes: status.size_bytes,
             sectors: status.blocks.saturating_mul(geometry.block_size() as u64 / SECTOR_BYTES),
-            access: status.access_time,
-            modification: status.modification_time,
-            change: status.change_time,
+            access,
+            modification,
+            change,
             mode: status.mode.into(),
             link_count: status.link_count,
             user_id: owner.user_id.unwrap_or(status.uid),
@@ -101,6 +104,10 @@ impl Server {
         if asked.changes.is_empty() && self.settings.has_writeback_cache {
             self.notifier.write_and_drop_contents(node);
         }
+        if self.lazy_times.keep(&self.file_system, &inode, asked) {
+            return self.put_attributes(&inode, reply);
+        }
+        self.lazy_times.write(&self.file_system, inode.number());
         let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
@@ -174,7 +181,10 @@ impl Server {
 
     /// Sets the access time of an inode that was read, where the mount wants that. A failure is no failure of the reading.
     pub(super) fn was_read(&self, inode: &InodeHandle) {
-        if self.settings.is_read_only || self.settings.access_times == AccessTimes::Never {
+        if self.settings.is_read_only
+            || self.is_resting.load(Relaxed)
+            || self.settings.access_times == AccessTimes::Never
+        {
             return;
         }
         let Ok(status) = self.file_system.stat(inode) else { return };
@@ -182,7 +192,11 @@ impl Server {
         let is_exempt = status.flags.intersects(InodeFlags::NO_ACCESS_TIME | InodeFlags::IMMUTABLE)
             || is_directory && !self.settings.has_directory_access_times;
         let now = self.file_system.now();
-        if !is_exempt && is_due(self.settings.access_times, &status, now) {
+        let times = self.lazy_times.shown(&status);
+        if !is_exempt
+            && is_due(self.settings.access_times, times, now)
+            && !self.lazy_times.keep_access(inode, now)
+        {
             let changes = AttributeChanges {
                 access_time: Some(now),
                 change_time: Some(status.change_time),
@@ -195,14 +209,14 @@ impl Server {
 }
 
 #[doc(alias = "relatime_need_update")]
-fn is_due(access_times: AccessTimes, status: &Status, now: Timestamp) -> bool {
-    let accessed = status.access_time;
+fn is_due(access_times: AccessTimes, times: [Timestamp; 3], now: Timestamp) -> bool {
+    let [accessed, modified, changed] = times;
     match access_times {
         AccessTimes::Never => false,
         AccessTimes::Always => accessed < now,
         AccessTimes::Relative => {
-            accessed <= status.modification_time
-                || accessed <= status.change_time
+            accessed <= modified
+                || accessed <= changed
                 || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS
         }
     }

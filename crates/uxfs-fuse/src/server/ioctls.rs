@@ -1,9 +1,10 @@
-//! Ioctls: flags and projects of inodes, generation, statistics.
+//! Ioctls about inodes: flags, projects, generation; statistics.
 //!
 //! The kernel passes structures whose size is in the number of the ioctl, and asks for permission itself.
 
 use rustix::io::Errno;
 use uxfs_filesystem::{
+    filesystem::FileSystem,
     inode::table::InodeHandle,
     operations::{
         live::Status,
@@ -12,7 +13,7 @@ use uxfs_filesystem::{
 };
 use uxfs_format::inode::{Fork, InodeFlags, InodeFlags2};
 
-use super::{Answered, Server, number, put};
+use super::{Answered, Server, file_system_ioctls, number, put};
 use crate::{
     protocol::{
         request::{Request, operation::Ioctl},
@@ -72,6 +73,9 @@ impl Server {
         ioctl: &Ioctl<'_>,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
+        if ioctl.command == STATISTICS {
+            return put_output(&statistics_of(self).encode(), ioctl, reply);
+        }
         let inode = self.opened(ioctl.handle, request.node_id)?;
         match ioctl.command {
             GET_FLAGS => {
@@ -79,89 +83,84 @@ impl Server {
                 put_output(&shown_flags(&status).to_ne_bytes(), ioctl, reply)
             }
             SET_FLAGS => {
-                self.set_shown_flags(&inode, word(ioctl.input, 0).ok_or(Errno::INVAL)?)?;
+                set_shown_flags(&self.file_system, &inode, word(ioctl.input, 0).ok_or(Errno::INVAL)?)?;
                 put_output(&[], ioctl, reply)
             }
             GET_EXTENDED_FLAGS => {
                 let mut bytes = [0; EXTENDED_FLAGS_BYTES];
                 let places = bytes.chunks_exact_mut(4);
-                let words = self.extended_flags(&inode)?;
+                let words = extended_flags(&self.file_system, &inode)?;
                 places.zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_ne_bytes()));
                 put_output(&bytes, ioctl, reply)
             }
             SET_EXTENDED_FLAGS => {
-                self.set_extended_flags(&inode, ioctl.input)?;
+                set_extended_flags(&self.file_system, &inode, ioctl.input)?;
                 put_output(&[], ioctl, reply)
             }
             GET_GENERATION => {
                 let status = self.file_system.stat(&inode).map_err(number)?;
                 put_output(&status.generation.to_ne_bytes(), ioctl, reply)
             }
-            STATISTICS => put_output(&statistics_of(self).encode(), ioctl, reply),
-            _ => Err(Errno::NOTTY),
+            _ => file_system_ioctls::answer(self, request, ioctl, reply),
         }
     }
+}
 
-    /// Flags that this ioctl does not have stay.
-    fn set_shown_flags(&self, inode: &InodeHandle, shown: u32) -> Answered {
-        let status = self.file_system.stat(inode).map_err(number)?;
-        let mut flags = status.flags;
-        for (flag, _, as_shown) in FLAGS.iter().filter(|(_, _, as_shown)| *as_shown != 0) {
-            flags.set(*flag, shown & as_shown != 0);
-        }
-        let mut flags2 = status.flags2 & (InodeFlags2::DAX | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
-        flags2.set(InodeFlags2::DAX, shown & DIRECT_ACCESS_AS_SHOWN != 0);
-        let hints = [status.extent_size_blocks, status.cow_extent_size_blocks];
-        let [extent_size_bytes, cow_extent_size_bytes] = hints.map(|blocks| self.bytes_of(blocks));
-        let flags = FlagChanges { flags, flags2, extent_size_bytes, cow_extent_size_bytes };
-        let changes = AttributeChanges { flags: Some(flags), ..AttributeChanges::default() };
-        self.file_system.set_attributes(inode, &changes).map_err(number)
+/// Flags that this ioctl does not have stay.
+fn set_shown_flags(file_system: &FileSystem, inode: &InodeHandle, shown: u32) -> Answered {
+    let status = file_system.stat(inode).map_err(number)?;
+    let mut flags = status.flags;
+    for (flag, _, as_shown) in FLAGS.iter().filter(|(_, _, as_shown)| *as_shown != 0) {
+        flags.set(*flag, shown & as_shown != 0);
     }
+    let mut flags2 = status.flags2 & (InodeFlags2::DAX | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
+    flags2.set(InodeFlags2::DAX, shown & DIRECT_ACCESS_AS_SHOWN != 0);
+    let hints = [status.extent_size_blocks, status.cow_extent_size_blocks];
+    let [extent_size_bytes, cow_extent_size_bytes] = hints.map(|blocks| bytes_of(file_system, blocks));
+    let flags = FlagChanges { flags, flags2, extent_size_bytes, cow_extent_size_bytes };
+    let changes = AttributeChanges { flags: Some(flags), ..AttributeChanges::default() };
+    file_system.set_attributes(inode, &changes).map_err(number)
+}
 
-    fn extended_flags(&self, inode: &InodeHandle) -> Result<[u32; 7], Errno> {
-        let status = self.file_system.stat(inode).map_err(number)?;
-        let (extents, has_attributes) = {
-            let inode = inode.read();
-            let count = u32::try_from(inode.extent_count(Fork::Data)).unwrap_or(u32::MAX);
-            (count, inode.core.fork_offset != 0)
-        };
-        let known = FLAGS.iter().filter(|(flag, ..)| status.flags.contains(*flag));
-        let mut flags = known.fold(0, |flags, (_, bit, _)| flags | bit);
-        let has_copy_hint = status.flags2.contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
-        let others = [
-            (status.flags2.contains(InodeFlags2::DAX), DIRECT_ACCESS),
-            (has_copy_hint, COPY_HINT),
-            (has_attributes, HAS_ATTRIBUTES),
-        ];
-        others.iter().filter(|(has, _)| *has).for_each(|(_, bit)| flags |= bit);
-        let [extent_size, copy_size] =
-            [status.extent_size_blocks, status.cow_extent_size_blocks].map(|blocks| self.bytes_of(blocks));
-        Ok([flags, extent_size, extents, status.project_id, copy_size, 0, 0])
-    }
+fn extended_flags(file_system: &FileSystem, inode: &InodeHandle) -> Result<[u32; 7], Errno> {
+    let status = file_system.stat(inode).map_err(number)?;
+    let (extents, has_attributes) = {
+        let inode = inode.read();
+        let count = u32::try_from(inode.extent_count(Fork::Data)).unwrap_or(u32::MAX);
+        (count, inode.core.fork_offset != 0)
+    };
+    let known = FLAGS.iter().filter(|(flag, ..)| status.flags.contains(*flag));
+    let mut flags = known.fold(0, |flags, (_, bit, _)| flags | bit);
+    let has_copy_hint = status.flags2.contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
+    let others = [
+        (status.flags2.contains(InodeFlags2::DAX), DIRECT_ACCESS),
+        (has_copy_hint, COPY_HINT),
+        (has_attributes, HAS_ATTRIBUTES),
+    ];
+    others.iter().filter(|(has, _)| *has).for_each(|(_, bit)| flags |= bit);
+    let [extent_size, copy_size] = [status.extent_size_blocks, status.cow_extent_size_blocks]
+        .map(|blocks| bytes_of(file_system, blocks));
+    Ok([flags, extent_size, extents, status.project_id, copy_size, 0, 0])
+}
 
-    fn set_extended_flags(&self, inode: &InodeHandle, input: &[u8]) -> Answered {
-        let read = |index| word(input, index).ok_or(Errno::INVAL);
-        let (bits, project_id) = (read(0)?, read(3)?);
-        let mut flags = InodeFlags::empty();
-        for (flag, bit, _) in FLAGS {
-            flags.set(*flag, bits & bit != 0);
-        }
-        let mut flags2 = InodeFlags2::empty();
-        flags2.set(InodeFlags2::DAX, bits & DIRECT_ACCESS != 0);
-        flags2.set(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE, bits & COPY_HINT != 0);
-        let flags =
-            FlagChanges { flags, flags2, extent_size_bytes: read(1)?, cow_extent_size_bytes: read(4)? };
-        let changes = AttributeChanges {
-            flags: Some(flags),
-            project_id: Some(project_id),
-            ..AttributeChanges::default()
-        };
-        self.file_system.set_attributes(inode, &changes).map_err(number)
+fn set_extended_flags(file_system: &FileSystem, inode: &InodeHandle, input: &[u8]) -> Answered {
+    let read = |index| word(input, index).ok_or(Errno::INVAL);
+    let (bits, project_id) = (read(0)?, read(3)?);
+    let mut flags = InodeFlags::empty();
+    for (flag, bit, _) in FLAGS {
+        flags.set(*flag, bits & bit != 0);
     }
+    let mut flags2 = InodeFlags2::empty();
+    flags2.set(InodeFlags2::DAX, bits & DIRECT_ACCESS != 0);
+    flags2.set(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE, bits & COPY_HINT != 0);
+    let flags = FlagChanges { flags, flags2, extent_size_bytes: read(1)?, cow_extent_size_bytes: read(4)? };
+    let changes =
+        AttributeChanges { flags: Some(flags), project_id: Some(project_id), ..AttributeChanges::default() };
+    file_system.set_attributes(inode, &changes).map_err(number)
+}
 
-    fn bytes_of(&self, blocks: u32) -> u32 {
-        blocks.saturating_mul(self.file_system.geometry().block_size_bytes)
-    }
+fn bytes_of(file_system: &FileSystem, blocks: u32) -> u32 {
+    blocks.saturating_mul(file_system.geometry().block_size_bytes)
 }
 
 /// All counters of a mount.
@@ -201,7 +200,7 @@ fn word(input: &[u8], index: usize) -> Option<u32> {
     input.get(index.checked_mul(4)?..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-fn put_output(output: &[u8], ioctl: &Ioctl<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
+pub(super) fn put_output(output: &[u8], ioctl: &Ioctl<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
     put(reply, &IoctlOut::new(0))?;
     let output = output.get(..output.len().min(ioctl.output_bytes as usize)).unwrap_or_default();
     reply.push(output)

@@ -13,28 +13,37 @@
 //! | `directories` | READDIR and READDIRPLUS |
 //! | `contents` | OPEN, READ, WRITE and what else changes contents |
 //! | `extended_attributes` | extended attributes and access control lists |
-//! | `ioctls` | flags, projects, label |
-//! | `effort` | how long answering a request may take |
+//! | [`effort`] | how long answering a request may take |
+//! | [`lazy_times`] | times that are written late |
+//! | [`trouble`] | damage and failures, told in the log |
+//! | `request_log` | a line for each request |
+//! | `ioctls` | flags and projects of inodes, statistics |
+//! | `file_system_ioctls` | geometry, counters, label, trimming, resting, shutdown |
 //!
 //! Invariants:
 //! 1. The kernel is the only one that changes the file system while it is mounted: what it caches stays true.
 //! 2. Permissions are the kernel's work (`default_permissions`). The flags of inodes, which the kernel does not know, are asked here.
-//! 3. An error of one object is an error of the request. The server goes on.
+//! 3. An error of one object is an error of the request. The server goes on. So does it after a panic: each request has its answer.
 
 mod attributes;
 mod contents;
 mod directories;
 pub mod effort;
 mod extended_attributes;
+mod file_system_ioctls;
 mod ioctls;
+pub mod lazy_times;
 pub mod listings;
 mod names;
 pub mod nodes;
 pub mod notifier;
 pub mod open_files;
+mod request_log;
 pub mod settings;
+pub mod trouble;
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -47,8 +56,12 @@ use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::{listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles, settings::Settings};
+use self::{
+    lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles,
+    settings::Settings, trouble::Trouble,
+};
 use crate::{
+    log::{Level, Log},
     protocol::{
         directory::nodes_of,
         initialization::{InitAnswer, InitRequest, Negotiated},
@@ -77,9 +90,15 @@ pub struct Server {
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
+    /// Its log, and what it has told there.
+    pub trouble: Trouble,
+    /// Times that are written late.
+    pub lazy_times: LazyTimes,
     negotiated: OnceLock<Negotiated>,
     has_rings: AtomicBool,
     is_destroyed: AtomicBool,
+    /// The kernel lets nothing be changed.
+    is_resting: AtomicBool,
 }
 
 impl Server {
@@ -95,9 +114,12 @@ impl Server {
             open_files: OpenFiles::default(),
             settings,
             statistics: Statistics::default(),
+            trouble: Trouble::new(Log::new(settings.log_level)),
+            lazy_times: LazyTimes::new(settings.has_lazy_times),
             negotiated: OnceLock::new(),
             has_rings: AtomicBool::new(false),
             is_destroyed: AtomicBool::new(false),
+            is_resting: AtomicBool::new(false),
         }
     }
 
@@ -106,6 +128,7 @@ impl Server {
     /// # Errors
     /// The device; damage.
     pub fn close(&self) -> Result<(), Error> {
+        self.lazy_times.write_all(&self.file_system);
         self.open_files.clear();
         self.nodes.forget_all();
         self.file_system.close()
@@ -145,6 +168,7 @@ impl Server {
     fn dispatch(&self, request: &Request<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         use Operation as O;
         let node = request.node_id;
+        self.lazy_times.write_before(&self.file_system, &self.nodes, node, &request.operation);
         match &request.operation {
             O::Initialize(init) => self.initialize(init, reply),
             O::Lookup(name) => self.lookup(request, name, reply),
@@ -202,6 +226,7 @@ impl Server {
     }
 
     fn forget(&self, node: u64, lookups: u64) {
+        self.lazy_times.write(&self.file_system, self.nodes.inode_of(node));
         if self.nodes.forget(node, lookups) {
             // What cannot be freed now stays in the list of unlinked inodes.
             drop(self.file_system.inactivate_pending());
@@ -225,21 +250,34 @@ impl Served for Server {
     fn notifier(&self) -> &Notifier {
         &self.notifier
     }
+
+    fn failed(&self) {
+        self.trouble.fail();
+    }
 }
 
 impl Service for Server {
     fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
-        answer(self, request, reply)
+        // A request without an answer would let its caller wait for ever, and a thread that is gone the whole mount.
+        let answered = catch_unwind(AssertUnwindSafe(|| answer(self, request, reply)));
+        answered
+            .unwrap_or_else(|panic| self.trouble.tell_of_panic(&self.file_system, request, panic.as_ref()))
     }
 
     fn effort(&self, request: &[u8]) -> Effort {
         effort::of(request)
     }
 
-    fn answered(&self, request: &[u8], outcome: Outcome) {
+    fn answered(&self, request: &[u8], outcome: &Outcome) {
         if let Ok((header, _)) = InHeader::read_from_prefix(request) {
-            let opcode = Opcode::from_number(header.opcode);
-            self.statistics.count(opcode, outcome.way, outcome.elapsed, outcome.is_error);
+            let is_error = matches!(outcome.answer, Answer::Error(_));
+            self.statistics.count(Opcode::from_number(header.opcode), outcome.way, outcome.elapsed, is_error);
+            if self.trouble.log.tells(Level::Debug) {
+                request_log::tell(self, request, outcome);
+            }
+        }
+        if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO)) = outcome.answer {
+            self.trouble.tell(&self.file_system, request, error);
         }
     }
 
@@ -293,7 +331,9 @@ fn names_an_entry(opcode: Opcode) -> bool {
 
 /// The number of an error.
 pub(crate) fn number(error: Error) -> Errno {
-    Errno::from_raw_os_error(error.errno())
+    let number = Errno::from_raw_os_error(error.errno());
+    trouble::note(&error, number);
+    number
 }
 
 /// Adds a structure to a reply.

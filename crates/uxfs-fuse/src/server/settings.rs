@@ -1,6 +1,7 @@
 //! What a mount asks of its server.
 
 use crate::{
+    log::Level,
     mounting::options::{AccessTimes, FuseMountOptions, ShownOwner},
     protocol::initialization::{Capabilities, InitReply, InitRequest, MAX_PAGES_LIMIT, PAGE_BYTES},
 };
@@ -19,6 +20,8 @@ pub struct Settings {
     pub access_times: AccessTimes,
     /// Those of directories, too.
     pub has_directory_access_times: bool,
+    /// Times alone are written late.
+    pub has_lazy_times: bool,
     /// The owner that all files are shown with.
     pub shown_owner: ShownOwner,
     /// The kernel collects writes.
@@ -29,6 +32,8 @@ pub struct Settings {
     pub has_synchronous_directories: bool,
     /// Requests come over io_uring, where the kernel offers it.
     pub has_rings: bool,
+    /// What is told.
+    pub log_level: Level,
 }
 
 impl Settings {
@@ -39,11 +44,13 @@ impl Settings {
             is_read_only: options.is_read_only,
             access_times: options.access_times,
             has_directory_access_times: options.has_directory_access_times,
+            has_lazy_times: options.has_lazy_times,
             shown_owner: options.shown_owner,
             has_writeback_cache: options.has_writeback_cache.unwrap_or(true) && !options.is_synchronous,
             is_synchronous: options.is_synchronous,
             has_synchronous_directories: options.has_synchronous_directories || options.is_synchronous,
             has_rings: options.has_ring.unwrap_or(true),
+            log_level: options.log_level,
         }
     }
 

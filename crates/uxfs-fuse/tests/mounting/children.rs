@@ -14,6 +14,7 @@ use std::{
 
 use tempfile::TempDir;
 use uxfs_fuse::mounting::mount_table::MountTable;
+use uxfs_testkit::watchdog::Watchdog;
 
 use crate::scenarios;
 
@@ -40,13 +41,15 @@ pub enum Place {
 pub struct Ground {
     /// Open to all, removed at the end.
     folder: TempDir,
+    _watchdog: Watchdog,
 }
 
 impl Ground {
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("uxfs-mounting-").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let ground = Self { folder };
+        let watchdog = Watchdog::new(&[&folder.path().join("mount point")]);
+        let ground = Self { folder, _watchdog: watchdog };
         fs::create_dir(ground.path()).unwrap();
         ground
     }

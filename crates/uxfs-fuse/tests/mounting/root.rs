@@ -103,6 +103,29 @@ fn another_mount_in_its_place_is_left_alone() {
     direct::unmount(&directory, false).unwrap();
 }
 
+/// The kernel gives the numbers of a mount that has gone to the next one: the table shows the same.
+#[test]
+fn a_later_mount_of_the_same_image_is_left_alone() {
+    if !have(&[Need::Root], "a_later_mount_of_the_same_image_is_left_alone") {
+        return;
+    }
+    let ground = Ground::new();
+    let directory = ground.path();
+    let mut was_same = false;
+    for is_lazy in [true, false, true, false] {
+        let mut first = mounted("image", &directory, "");
+        drop(first.take_device());
+        direct::unmount(&directory, true).unwrap();
+        let mut second = mounted("image", &directory, "");
+        was_same |= second.entry().is_same_mount(first.entry());
+        first.unmount(is_lazy).unwrap();
+        assert!(entry_at(&directory).is_some_and(|entry| entry.is_same_mount(second.entry())));
+        second.unmount(true).unwrap();
+        assert_eq!(entry_at(&directory), None);
+    }
+    assert!(was_same, "otherwise this tests nothing: the kernel gave other numbers");
+}
+
 #[test]
 fn a_remount_keeps_the_other_flags() {
     if !have(&[Need::Root], "a_remount_keeps_the_other_flags") {

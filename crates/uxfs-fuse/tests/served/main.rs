@@ -2,6 +2,7 @@
 //! and the kernel look at the image.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod ioctls;
 mod rings;
 mod set_id;
 
@@ -25,7 +26,8 @@ use uxfs_fuse::{
     server::{Server, settings::Settings},
     session::{self, Served as _},
 };
-use uxfs_testkit::{image::TestImage, judges::Judge, require};
+use uxfs_testkit::{image::TestImage, judges::Judge, require, watchdog::Watchdog};
+use uxfs_volume::error::Error;
 
 /// An image that is mounted while a test uses it.
 struct Served {
@@ -46,16 +48,16 @@ impl Served {
 
     /// Mounts with these options, uses the mount, unmounts, and closes the file system.
     fn used(&self, options: &str, usage: impl FnOnce(&Path) + Send) {
-        self.used_through(options, |server| server, usage);
+        self.used_and_closed(options, |server| server, usage).unwrap();
     }
 
-    /// As [`used`](Self::used), served by what `wrap` makes of the server.
-    fn used_through<S: session::Served>(
+    /// As [`used`](Self::used), served by what `wrap` makes of the server. Gives whether the image is whole.
+    fn used_and_closed<S: session::Served>(
         &self,
         options: &str,
         wrap: impl FnOnce(Arc<Server>) -> S,
         usage: impl FnOnce(&Path) + Send,
-    ) {
+    ) -> Result<(), Error> {
         let options = FuseMountOptions::parse(options).unwrap();
         let file_system =
             self.image.mount_logged(LogOptions { has_background: true, ..LogOptions::default() });
@@ -64,6 +66,7 @@ impl Served {
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
         let service = wrap(Arc::clone(&server));
+        let _watchdog = Watchdog::new(&[&mount_point]);
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
@@ -82,11 +85,12 @@ impl Served {
             let capabilities = server.negotiated().unwrap().capabilities;
             assert!(capabilities.contains(Capabilities::OVER_IO_URING));
         }
-        server.close().unwrap();
+        let closed = server.close();
         drop((service, server));
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
         }
+        closed
     }
 }
 

@@ -88,11 +88,24 @@ impl Journal {
     /// # Errors
     /// The device failed, now or before; something is not at home.
     pub fn close(&self) -> Result<()> {
+        if !self.say_clean()? {
+            let cause = "the log is still needed".into();
+            return Err(self.failed(JournalError::ShutDown { cause, is_corruption: false }));
+        }
+        self.shut_down(&"it has been closed");
+        Ok(())
+    }
+
+    /// Says in the log that all is written back, where that is so: gives whether it is. The next change makes the log dirty again.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    #[doc(alias = "xfs_log_quiesce")]
+    pub fn say_clean(&self) -> Result<bool> {
         self.check()?;
         let mut writer = self.lock_writer();
         if self.lock_active().tail().is_some() {
-            let cause = "the log is still needed".into();
-            return Err(self.failed(JournalError::ShutDown { cause, is_corruption: false }));
+            return Ok(false);
         }
         let head = writer.head;
         let needs_flush = self.needs_flush.swap(false, AcqRel);
@@ -101,8 +114,7 @@ impl Journal {
         let written = records.unmount(needs_flush);
         let (head, _) = written.map_err(|error| self.failed(error))?;
         writer.head = head;
-        self.shut_down(&"it has been closed");
-        Ok(())
+        Ok(true)
     }
 
     #[cold]

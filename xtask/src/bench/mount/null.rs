@@ -101,6 +101,8 @@ impl Served for Null {
     fn notifier(&self) -> &Notifier {
         &self.notifier
     }
+
+    fn failed(&self) {}
 }
 
 impl Service for Null {
@@ -118,7 +120,7 @@ impl Service for Null {
         effort::of(request)
     }
 
-    fn answered(&self, _request: &[u8], _outcome: Outcome) {}
+    fn answered(&self, _request: &[u8], _outcome: &Outcome) {}
 
     fn not_taken(&self, _reply: &[u8], _request: &[u8]) {}
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::ControlFlow,
     os::fd::AsFd,
     sync::{
         Arc,
@@ -18,10 +19,11 @@ use uxfs_block::{
     engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
 };
 use uxfs_engine::options::{LogOptions, MountOptions};
-use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_filesystem::{filesystem::FileSystem, mount::mount_without_log};
 use uxfs_fuse::{
     confinement::{self, Paths},
     link::{Link, Message},
+    log::Level,
     mounting::{device::FuseDevice, options::FuseMountOptions},
     server::{Server, settings::Settings},
     session,
@@ -38,6 +40,8 @@ use crate::{
 
 /// How often the thread that waits for a signal looks.
 const LOOK: Duration = Duration::from_millis(100);
+/// Every so many times it looks whether the journal's thread has met an error, and for times that are old enough.
+const LOOKS_TO_TELL: u64 = 10;
 /// Rings for batches of the image, where the mount does not say how many threads it has.
 const USUAL_RINGS: usize = 8;
 /// Overlays that may outgrow their memory: that of a mount for reading, and that of recovery.
@@ -75,12 +79,16 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let told = |error: rustix::io::Errno| failed(error.into());
     link.send(Message::Opened, &[]).map_err(told)?;
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
-        pass_signals_on(&link, interrupt.flag());
+        let is_over = Arc::<AtomicBool>::default();
+        look_after(&server, &link, [interrupt.flag(), Arc::clone(&is_over)]);
         let devices = descriptors.into_iter().map(FuseDevice::from).collect();
         let served = session::serve(server.as_ref(), devices, rings, || {
             // Where the other process is gone, the mount is there all the same.
             let _ = link.send(Message::Served, &[]);
+            tell(&server, format_args!("{}: mounted", arguments.about()));
         });
+        is_over.store(true, Ordering::Relaxed);
+        tell(&server, format_args!("{}: unmounted, the image is made whole", arguments.about()));
         close(&server, options)?;
         return served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
@@ -98,14 +106,28 @@ fn failed(error: io::Error) -> Failure {
     Failure::failed(uxfs_block::words::in_words(&error).to_string())
 }
 
-/// A signal asks the other process to unmount: this one cannot.
-fn pass_signals_on(link: &Arc<Link>, flag: Arc<AtomicBool>) {
-    let link = Arc::clone(link);
+fn tell(server: &Server, text: std::fmt::Arguments<'_>) {
+    server.trouble.log.tell(Level::Info, text);
+}
+
+/// Looks after what no request does. A signal asks the other process to unmount: this one cannot.
+fn look_after(server: &Arc<Server>, link: &Arc<Link>, [is_asked, is_over]: [Arc<AtomicBool>; 2]) {
+    let (server, link) = (Arc::clone(server), Arc::clone(link));
     thread::spawn(move || {
-        while !flag.load(Ordering::Relaxed) {
+        let mut is_passed_on = false;
+        for round in 0_u64.. {
             thread::sleep(LOOK);
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            if (is_asked.load(Ordering::Relaxed) || server.trouble.has_failed()) && !is_passed_on {
+                is_passed_on = link.send(Message::PleaseUnmount, &[]).is_ok();
+            }
+            if round.is_multiple_of(LOOKS_TO_TELL) {
+                server.trouble.tell_of_shutdown(server.file_system());
+                server.lazy_times.write_old(server.file_system());
+            }
         }
-        let _ = link.send(Message::PleaseUnmount, &[]);
     });
 }
 
@@ -140,8 +162,20 @@ fn mount(
     let mount_options =
         MountOptions { cache_budget_bytes: Some(cache_bytes), log, ..MountOptions::default() };
     let mounted = match options.ignores_log {
-        true => FileSystem::mount_without_log(device, &mount_options).map(Arc::new),
+        true => mount_without_log(device, &mount_options).map(Arc::new),
         false => FileSystem::mount_logged(device, &mount_options),
     };
-    mounted.map_err(not_for_changes)
+    let mounted = mounted.map_err(|error| not_for_changes(error).with_option("--offset", "-o offset="))?;
+    check_root(&mounted)?;
+    Ok(mounted)
+}
+
+/// A file system without a root directory is not mounted: nothing could be reached.
+fn check_root(file_system: &FileSystem) -> Result<(), Failure> {
+    let root = file_system.open(file_system.geometry().root_inode);
+    let read = root.and_then(|root| file_system.read_entries(&root, 0, |_| ControlFlow::Break(())));
+    read.map(drop).map_err(|error| {
+        let failure = Failure::from(error).about("the root directory cannot be read");
+        failure.with_remedy("uxfs repair mends it, uxfs rescue saves the files; nothing was mounted")
+    })
 }

@@ -6,16 +6,22 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::failure::{Exit, Failure};
+use parking_lot::Mutex;
+use uxfs_block::words::in_words;
+use uxfs_fuse::log::Level;
+
+use crate::{
+    failure::{Exit, Failure},
+    output::program,
+};
 
 /// Where the system's log takes messages: that of syslog, and of journald.
 const SYSTEM: &str = "/dev/log";
 /// Of syslog: a daemon's.
 const FACILITY: u8 = 3 << 3;
-const ERROR: u8 = 3;
-const WARNING: u8 = 4;
 
 static IS_SYSTEM: AtomicBool = AtomicBool::new(false);
+static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
 
 /// From now on messages go to the system's log: nothing reads standard error any more.
 pub fn to_system() {
@@ -27,27 +33,46 @@ pub fn is_system() -> bool {
     IS_SYSTEM.load(Ordering::Relaxed)
 }
 
+/// The last error that was told.
+pub fn last_error() -> String {
+    LAST_ERROR.lock().clone()
+}
+
 /// Tells why the mount failed, and gives the exit code.
 pub fn failure(failure: &Failure) -> Exit {
     match failure.parts() {
         Some((_, exit, message)) => {
-            line(message);
+            tell(Level::Error, message);
             exit
         }
         None => Exit::Success,
     }
 }
 
+/// Passes on a line of the process that serves.
+pub fn pass_on(line: &str) {
+    let (level, text) = Level::split(line);
+    // A command's message begins with the name of the program.
+    let text = text.strip_prefix(program()).and_then(|text| text.strip_prefix(": ")).unwrap_or(text);
+    let usual = if text.contains("warning:") { Level::Warning } else { Level::Error };
+    tell(level.unwrap_or(usual), text);
+}
+
 /// Tells one line.
-pub fn line(text: &str) {
+pub fn tell(level: Level, text: &str) {
+    let text = in_words(&text);
+    if level == Level::Error {
+        LAST_ERROR.lock().clone_from(&text);
+    }
     if !is_system() {
         // Standard error that is closed takes nothing; there is no other place.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = std::io::stderr().write_all(format!("{}: {text}\n", program()).as_bytes());
         return;
     }
-    let level = if text.contains("warning:") { WARNING } else { ERROR };
-    let text = text.strip_prefix("uxfs: ").unwrap_or(text);
-    let message = format!("<{}>uxfs[{}]: {text}", FACILITY | level, std::process::id());
-    // Without a log there is no place for it either.
-    let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(message.as_bytes(), SYSTEM));
+    let message = format!("<{}>uxfs[{}]: {text}", FACILITY | level as u8, std::process::id());
+    // Without a log there is no place for it either; one that takes nothing now is not waited for.
+    let _ = UnixDatagram::unbound().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.send_to(message.as_bytes(), SYSTEM)
+    });
 }

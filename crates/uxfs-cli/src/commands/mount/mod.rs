@@ -7,9 +7,11 @@
 //! | `supervisor` | the process that mounts and unmounts |
 //! | `confined` | the process that serves |
 //! | `log` | where messages go |
+//! | `help` | what `--help` says of the options |
 
 mod background;
 mod confined;
+mod help;
 mod log;
 mod supervisor;
 
@@ -29,15 +31,7 @@ use crate::{
 
 /// Arguments of `uxfs mount`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "The image is mounted through FUSE: by root, or by a user through fusermount3 (package fuse3). The command returns once \
-    the file system is there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first, \
-    with ro in memory only; with norecovery,ro it is shown without its log.\n\
-    Options for -o, as in /etc/fstab: ro, norecovery, allow_other, suid, dev, noexec, uid=, gid=, noatime, relatime, strictatime, \
-    nodiratime, sync, dirsync, commit=SECONDS, cache=SIZE, offset=BYTES, threads=N, uring, nouring, no_writeback_cache, auto_unmount, fsname=, subtype=, \
-    max_read=, remount.\n\
-    Examples:\n  uxfs mount disk.img /mnt\n  uxfs mount -o ro,offset=1048576 disk.img ~/mnt\n  uxfs umount /mnt"
-)]
+#[command(after_help = help::AFTER)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
@@ -137,11 +131,8 @@ impl Arguments {
 
 /// Options that are understood and cannot be followed yet are not ignored.
 fn refuse_unknown(options: &FuseMountOptions) -> Result<(), Failure> {
-    let refused = [
-        (options.partition.is_some(), "partition=", "give the place of the partition with offset="),
-        (options.has_lazy_times, "lazytime", "times are written with the next checkpoint of the log"),
-        (options.is_debug, "debug", "there is no log of requests"),
-    ];
+    let refused =
+        [(options.partition.is_some(), "partition=", "give the place of the partition with offset=")];
     match refused.iter().find(|(is_asked, ..)| *is_asked) {
         Some((_, word, remedy)) => {
             Err(Failure::usage(format!("the option {word} is not there yet")).with_remedy(remedy))

@@ -5,29 +5,48 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::atomic::Ordering,
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use rustix::{
-    pipe::{PipeFlags, pipe_with},
+    fs::{OFlags, fcntl_setfl},
+    pipe::{PipeFlags, fcntl_setpipe_size, pipe_with},
     process::Signal,
 };
 use uxfs_fuse::{
     fork::{self, Child},
     link::{Link, Message},
-    mounting::{self, mount_point, mounted::Mounted, options::FuseMountOptions},
+    log::Level,
+    mounting::{
+        self,
+        ending::{Ending, Teller},
+        mount_point,
+        mount_table::MountTable,
+        mounted::Mounted,
+        options::FuseMountOptions,
+    },
     session,
 };
 
 use super::{Arguments, background::Awaited, confined, log, outcome_of, tell_of_child};
 use crate::{
-    failure::{Failure, Outcome},
+    failure::{Exit, Failure, Outcome},
     interrupt::Interrupt,
 };
 
 /// How often a mount that is to end looks for that.
 const LOOK_MILLISECONDS: u32 = 100;
+/// How often the process that serves is looked after.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// A server that leaves for so long waits in the kernel for something, maybe for its own mount: that is taken away.
+const LONGEST_LEAVING: Duration = Duration::from_secs(2);
+/// Room for lines that are not passed on yet.
+const LINES_BYTES: usize = 1 << 20;
+/// A server that leaves for so long once its mount is gone is left alone.
+const LONGEST_GONE: Duration = Duration::from_secs(10);
 
 /// Runs it until the file system is unmounted and the image is whole. `awaited`: the command that waits until it is there, if one does.
 pub fn run(
@@ -41,7 +60,7 @@ pub fn run(
     // Before the image is opened: what is wrong with the directory is said first.
     mount_point::check(&arguments.target.directory).map_err(|error| Failure::failed(error.to_string()))?;
     // It has one thread and no handlers of signals until then, which the child would have too.
-    let (server, link) = Serving::start(arguments, options, json)?;
+    let (mut server, link) = Serving::start(arguments, options, json)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
     // A long log may be recovered meanwhile.
     while !link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
@@ -52,7 +71,11 @@ pub fn run(
             ));
         }
     }
-    let Some(Message::Opened) = next(&link)? else { return server.end() };
+    let Some(Message::Opened) = next(&link)? else {
+        let ended = server.end();
+        tell_of_other_mounts(&image);
+        return ended;
+    };
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -61,13 +84,46 @@ pub fn run(
             return Err(Failure::failed(error.to_string()));
         }
     };
-    let outcome = watch(awaited, options, &mut mounted, (&link, &interrupt));
+    if !mounted.warnings().is_empty() {
+        log::tell(Level::Warning, &format!("warning: {}", mounted.warnings()));
+    }
+    let teller = Teller::of(mounted.unique_id());
+    let watched = watch(awaited, options, &mut mounted, &mut server, (&link, &interrupt));
     drop(link);
-    // A mount whose server is gone answers nothing.
     let ended = server.end();
-    let unmounted = mounted.unmount(true).map_err(|error| Failure::failed(error.to_string()));
-    let exit = ended?;
-    outcome.and(unmounted).map(|()| exit)
+    // A mount whose server is gone answers nothing.
+    let unmounted = mounted.abort().map_err(|error| Failure::failed(error.to_string()));
+    let outcome = watched.and(ended).and_then(|exit| unmounted.map(|()| exit));
+    if let Some(teller) = teller {
+        teller.tell(&ending_of(&outcome));
+    }
+    outcome
+}
+
+/// An image that cannot be opened may be mounted: then it is told where.
+fn tell_of_other_mounts(image: &Path) {
+    let Ok(table) = MountTable::read() else { return };
+    for entry in table.entries().filter(|entry| entry.is_fuse() && entry.source == image) {
+        let directory = entry.mount_point.display();
+        log::tell(
+            Level::Warning,
+            &format!("{} is mounted on {directory} (uxfs umount {directory})", image.display()),
+        );
+    }
+}
+
+/// What those are told that wait for the end.
+fn ending_of(outcome: &Outcome) -> Ending {
+    let (exit, reason) = match outcome {
+        Ok(Exit::Success) => (Exit::Success, String::new()),
+        // It has said why itself.
+        Ok(exit) => (*exit, log::last_error()),
+        Err(failure) => match failure.parts() {
+            Some((_, exit, reason)) => (exit, reason.to_owned()),
+            None => (Exit::Failed, String::new()),
+        },
+    };
+    Ending { exit_code: exit as u8, reason }
 }
 
 /// From the mount to the end of the process that serves.
@@ -75,6 +131,7 @@ fn watch(
     mut awaited: Option<Awaited>,
     options: &FuseMountOptions,
     mounted: &mut Mounted,
+    server: &mut Serving,
     (link, interrupt): (&Link, &Interrupt),
 ) -> Result<(), Failure> {
     let devices = session::devices(mounted, options.threads);
@@ -85,6 +142,7 @@ fn watch(
     drop(devices);
     let flag = interrupt.flag();
     let mut is_asked = false;
+    let mut looked_after = Instant::now();
     loop {
         if link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
             match next(link)? {
@@ -104,6 +162,10 @@ fn watch(
             is_asked = true;
             mounted.unmount(true).map_err(|error| Failure::failed(error.to_string()))?;
         }
+        if looked_after.elapsed() >= LOOK_AFTER {
+            looked_after = Instant::now();
+            server.look_after(mounted)?;
+        }
     }
 }
 
@@ -120,6 +182,8 @@ fn failed(error: io::Error) -> Failure {
 struct Serving {
     child: Child,
     lines: Option<JoinHandle<()>>,
+    /// Since when it leaves, and does not go.
+    leaves_since: Option<Instant>,
 }
 
 impl Serving {
@@ -137,21 +201,48 @@ impl Serving {
             .map_err(|error| Failure::failed(format!("cannot start the process that serves: {error}")))?;
         let lines = thread::spawn(move || {
             for line in BufReader::new(File::from(lines)).split(b'\n').map_while(Result::ok) {
-                log::line(&String::from_utf8_lossy(&line));
+                log::pass_on(&String::from_utf8_lossy(&line));
             }
         });
-        Ok((Self { child, lines: Some(lines) }, link))
+        Ok((Self { child, lines: Some(lines), leaves_since: None }, link))
+    }
+
+    /// Takes the mount away where this was ended and does not go: a thread of it waits in the kernel, and with it all that use the mount.
+    fn look_after(&mut self, mounted: &mut Mounted) -> Result<(), Failure> {
+        if !self.child.is_leaving() {
+            self.leaves_since = None;
+            return Ok(());
+        }
+        let leaves_for = self.leaves_since.get_or_insert_with(Instant::now).elapsed();
+        if leaves_for >= LONGEST_LEAVING {
+            mounted.abort().map_err(|error| Failure::failed(error.to_string()))?;
+        }
+        if leaves_for >= LONGEST_GONE { Err(self.stuck()) } else { Ok(()) }
+    }
+
+    fn stuck(&self) -> Failure {
+        Failure::failed(format!(
+            "the process that served ({}) was ended, but waits for the image or its device: what uses the image must wait until it is gone",
+            self.child.id().as_raw_nonzero()
+        ))
     }
 
     /// Ends it now. What it has not written the log has.
     fn stop(mut self) {
         let _ = self.child.signal(Signal::KILL);
-        let _ = self.child.wait();
+        let _ = self.child.wait_at_most(LONGEST_GONE);
     }
 
     /// Waits for its end. What went wrong it has said itself.
     fn end(mut self) -> Outcome {
-        let status = self.child.wait().map_err(failed)?;
+        let status = loop {
+            match self.child.wait_at_most(LONGEST_GONE).map_err(failed)? {
+                Some(status) => break status,
+                // It makes the image whole, which takes as long as it takes.
+                None if !self.child.is_leaving() => {}
+                None => return Err(self.stuck()),
+            }
+        };
         if let Some(lines) = self.lines.take() {
             // A panic in there lost a line at most.
             let _ = lines.join();
@@ -168,5 +259,9 @@ fn take_streams(link: Link, errors: OwnedFd) -> Result<(), Failure> {
     let taken = rustix::stdio::dup2_stdin(&link)
         .and_then(|()| rustix::stdio::dup2_stdout(&nothing))
         .and_then(|()| rustix::stdio::dup2_stderr(&errors));
-    taken.map_err(|error| failed(error.into()))
+    // A line that finds no room is left out: what it tells of must not wait for a log.
+    let kept = taken.and_then(|()| fcntl_setfl(&errors, OFlags::NONBLOCK));
+    // Without the right to more room there is less.
+    let _ = fcntl_setpipe_size(&errors, LINES_BYTES);
+    kept.map_err(|error| failed(error.into()))
 }

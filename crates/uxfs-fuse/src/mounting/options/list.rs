@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::OptionError;
+use crate::log::Level;
 
 /// One word of a list: a flag, or a key with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +49,13 @@ impl Word {
     pub fn small_number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N, OptionError> {
         let number = self.number(least, most)?;
         N::try_from(number).map_err(|_| self.bad_value(format!("a number from {least} to {most}")))
+    }
+
+    /// The value as the level of a log.
+    pub fn level(&self) -> Result<Level, OptionError> {
+        let value = self.text_value()?;
+        let level = Level::ALL.into_iter().find(|level| level.name() == value);
+        level.ok_or_else(|| self.bad_value(Level::ALL.map(Level::name).join(", ")))
     }
 
     /// The value as a size: bytes, or with K, M, G or T.

@@ -17,6 +17,8 @@ use std::{num::NonZeroU16, time::Duration};
 
 use thiserror::Error;
 
+use crate::log::Level;
+
 /// Why a list of options is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionError {
@@ -124,8 +126,8 @@ pub struct FuseMountOptions {
     pub partition: Option<String>,
     /// `direct`: the image is read and written past the page cache.
     pub has_direct_image_io: bool,
-    /// `debug`: requests are logged.
-    pub is_debug: bool,
+    /// `log=`: what the mount tells; `debug`: each request, too.
+    pub log_level: Level,
     /// `max_read=`: the longest read that the kernel asks for.
     pub max_read_bytes: Option<u32>,
     /// `fsname=`: the source that the table of mounts names, in place of the image.
@@ -188,7 +190,7 @@ impl Default for FuseMountOptions {
             offset_bytes: None,
             partition: None,
             has_direct_image_io: false,
-            is_debug: false,
+            log_level: Level::Warning,
             max_read_bytes: None,
             source_name: None,
             subtype: Self::DEFAULT_SUBTYPE.to_owned(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{AccessTimes, FuseMountOptions, OptionError, list::Word};
+use crate::log::Level;
 
 /// Words for mount(8), fstab and systemd, without a meaning for a file system.
 const IGNORED: [&str; 21] = [
@@ -70,6 +71,7 @@ impl FuseMountOptions {
             "partition" => self.partition = Some(word.text_value()?),
             "max_read" => self.max_read_bytes = Some(word.small_number(1, u32::MAX.into())?),
             "fsname" => self.source_name = Some(word.text_value()?),
+            "log" => self.log_level = word.level()?,
             "subtype" => self.subtype = word.text_value()?,
             "threads" => {
                 self.threads = Some(word.small_number::<u16>(1, 1024)?).and_then(std::num::NonZero::new)
@@ -121,7 +123,7 @@ impl FuseMountOptions {
             "remount" => self.is_remount = true,
             "norecovery" => self.ignores_log = true,
             "direct" => self.has_direct_image_io = true,
-            "debug" => self.is_debug = true,
+            "debug" => self.log_level = Level::Debug,
             "writeback_cache" => self.has_writeback_cache = Some(true),
             "no_writeback_cache" => self.has_writeback_cache = Some(false),
             "uring" => self.has_ring = Some(true),

@@ -1,0 +1,55 @@
+//! Which mount it is: the kernel gives the number in its table to the next mount once one has gone, and another number to no other mount.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx},
+    io::Errno,
+    mount::{UnmountFlags, unmount},
+};
+
+/// The number that no other mount gets, since Linux 6.8.
+#[doc(alias = "STATX_MNT_ID_UNIQUE")]
+const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// The root of a mount, held by a descriptor: what is mounted in its place meanwhile is another one. Asks no server anything.
+#[derive(Debug)]
+pub(super) struct MountRoot(OwnedFd);
+
+impl MountRoot {
+    /// The uppermost mount at a canonical path.
+    ///
+    /// # Errors
+    /// The path cannot be reached.
+    pub fn open(mount_point: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(openat(CWD, mount_point, flags, Mode::empty())?))
+    }
+
+    /// The number that no other mount gets; `None` where the kernel has none.
+    pub fn unique_id(&self) -> Option<u64> {
+        // The server is not asked: it may be gone, or not there yet.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let found = statx(&self.0, "", flags, UNIQUE).ok()?;
+        StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
+    }
+
+    /// Unmounts it lazily, with further flags. This descriptor keeps it busy: else than lazily it cannot be.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn detach(&self, flags: UnmountFlags) -> Result<(), Errno> {
+        // The link leads to the mount that was opened, whatever lies over it.
+        unmount(format!("/proc/self/fd/{}", self.0.as_raw_fd()), flags | UnmountFlags::DETACH)
+    }
+}
+
+/// The number that no other mount gets, of the uppermost mount at a canonical path.
+#[must_use]
+pub fn unique_id_at(mount_point: &Path) -> Option<u64> {
+    MountRoot::open(mount_point).ok()?.unique_id()
+}
