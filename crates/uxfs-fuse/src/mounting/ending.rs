@@ -80,7 +80,7 @@ impl Waiting {
         let name = name(unique_id_at(&entry.mount_point)?).ok()?;
         let socket = socket().ok()?;
         connect(&socket, &name).ok()?;
-        // The name is free for all: who took it must be one that could mount this.
+        // Any process can take the name: its user must be one that could mount this.
         let user = sockopt::socket_peercred(&socket).ok()?.uid;
         let may_be = user.is_root() || user == geteuid() || entry.user_id() == Some(user.as_raw());
         may_be.then_some(Self(socket))
