@@ -102,6 +102,16 @@ fn kill(signal: &str, process: &str) {
     assert!(Command::new("kill").args([signal, process]).status().unwrap().success());
 }
 
+/// Ends both processes at once, and takes the dead mount away.
+fn crash(place: &Place) {
+    let [server, supervisor] = processes_of(&place.image);
+    // It would take the mount away itself.
+    kill("-9", &supervisor);
+    kill("-9", &server);
+    wait_for_the_end(&place.image);
+    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+}
+
 /// Waits until nothing serves or mounts the image any more.
 fn wait_for_the_end(image: &Path) {
     for _ in 0..100 {
@@ -176,11 +186,7 @@ fn without_recovery_the_state_before_the_log_is_shown() {
     place.unmount();
     succeeded(&place.mount(&[]));
     write_and_sync(&place, 7);
-    for process in processes_of(&place.image) {
-        kill("-9", &process);
-    }
-    wait_for_the_end(&place.image);
-    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+    crash(&place);
     let bytes = fs::read(&place.image).unwrap();
     let names = |place: &Place| {
         let entries = fs::read_dir(&place.directory).unwrap();
@@ -476,17 +482,13 @@ fn a_mount_tells_what_it_counts() {
     let requests = told["requests"]["device"].as_u64().unwrap();
     let counts = told["operations"].as_object().unwrap().values();
     assert_eq!(counts.map(|operation| operation["count"].as_u64().unwrap()).sum::<u64>(), requests);
-    for arguments in
-        [["--watch", text(&place.directory)].as_slice(), &["--watch", "0.001", text(&place.directory)]]
-    {
-        let mut watching = Command::new(env!("CARGO_BIN_EXE_uxfs"));
-        let mut watching = watching.arg("stats").args(arguments).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(200));
-        let code = watching.try_wait().unwrap().map(|status| status.code());
-        assert_eq!(code, if arguments.len() == 2 { None } else { Some(Some(2)) }, "{arguments:?}");
-        let _ = watching.kill();
-        watching.wait().unwrap();
-    }
+    let mut watching = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let watching = watching.args(["stats", "--watch", text(&place.directory)]);
+    let mut watching = watching.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(uxfs(&["stats", "--watch", "0.001", text(&place.directory)]).status.code(), Some(2));
+    assert_eq!(watching.try_wait().unwrap(), None, "it watches until it is ended");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
     let table = succeeds(&["stats", text(&place.directory)]);
     assert!(table.lines().any(|line| line.starts_with("create ") && line.contains(" 10 ")), "{table}");
     let lines = succeeds(&["stats", "--prometheus", text(&place.directory)]);
@@ -542,11 +544,7 @@ fn times_alone_are_written_late_if_asked_for() {
         if ends_by_crash {
             File::create(place.directory.join("other")).unwrap().sync_all().unwrap();
             File::open(&place.directory).unwrap().sync_all().unwrap();
-            for process in processes_of(&place.image) {
-                kill("-9", &process);
-            }
-            wait_for_the_end(&place.image);
-            assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+            crash(&place);
         } else {
             place.unmount();
         }
@@ -580,11 +578,7 @@ fn a_mount_that_is_made_read_only_has_a_clean_log() {
     // A crash after that finds the log.
     File::open(place.directory.join("file-2")).unwrap().sync_all().unwrap();
     File::open(&place.directory).unwrap().sync_all().unwrap();
-    for process in processes_of(&place.image) {
-        kill("-9", &process);
-    }
-    wait_for_the_end(&place.image);
-    assert!(Command::new("umount").arg("-l").arg(&place.directory).status().unwrap().success());
+    crash(&place);
     succeeded(&place.mount(&[]));
     assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 4);
     place.unmount();
