@@ -84,8 +84,8 @@ pub trait Served: Service {
     fn offer_rings(&self);
     /// Where requests ask for the kernel's help.
     fn notifier(&self) -> &Notifier;
-    /// A thread can take no more requests: the file system is to be unmounted.
-    fn fail(&self) {}
+    /// A thread cannot take requests any more.
+    fn failed(&self);
 }
 
 impl<S: Served> Served for Arc<S> {
@@ -105,8 +105,8 @@ impl<S: Served> Served for Arc<S> {
         (**self).notifier()
     }
 
-    fn fail(&self) {
-        (**self).fail();
+    fn failed(&self) {
+        (**self).failed();
     }
 }
 
@@ -158,6 +158,8 @@ pub fn serve<S: Served>(
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
         let has_rings =
             |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
+        let serve =
+            |first: &mut DeviceChannel| first.serve(server, stop).map(drop).inspect_err(|_| server.failed());
         let mut outcome = match negotiated {
             Ok(Some(negotiated)) => {
                 gate.open(Go { has_rings: has_rings(negotiated), is_mounted: true });
@@ -165,8 +167,7 @@ pub fn serve<S: Served>(
                 if has_rings(negotiated) {
                     first.has_no_patience();
                 }
-                let served = first.serve(server, stop).inspect_err(|_| server.fail());
-                served.map(drop).map_err(SessionError::Transport)
+                serve(&mut first).map_err(SessionError::Transport)
             }
             other => {
                 gate.open(Go { has_rings: false, is_mounted: false });
@@ -241,10 +242,10 @@ fn start<'s, S: Served>(
             if go.has_rings {
                 channel.has_no_patience();
             }
-            if !go.is_mounted {
-                return Ok(());
+            match go.is_mounted {
+                true => channel.serve(server, stop).map(drop).inspect_err(|_| server.failed()),
+                false => Ok(()),
             }
-            channel.serve(server, stop).map(drop).inspect_err(|_| server.fail())
         };
         running.push(spawn(scope, format!("fuse-{index}"), serve)?);
     }
@@ -252,7 +253,7 @@ fn start<'s, S: Served>(
         let serve = move || match gate.wait().has_rings {
             true => {
                 channel.stay_beside_callers();
-                channel.serve(server, stop).map(drop).inspect_err(|_| server.fail())
+                channel.serve(server, stop).map(drop).inspect_err(|_| server.failed())
             }
             false => Ok(()),
         };

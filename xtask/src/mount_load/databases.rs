@@ -205,6 +205,8 @@ impl Server {
         let settings =
             ["shared_buffers=24MB", "max_wal_size=64MB", "checkpoint_timeout=30s", "listen_addresses="];
         for setting in settings.map(str::to_owned).into_iter().chain([
+            // In the directory of the database: a server that is killed leaves its segments behind.
+            "dynamic_shared_memory_type=mmap".to_owned(),
             format!("wal_sync_method={sync}"),
             format!("unix_socket_directories={}", place.beside("sockets").display()),
         ]) {

@@ -21,6 +21,8 @@ use super::{
 };
 
 const WORKERS: u64 = 4;
+/// Kinds of steps.
+const KINDS: u64 = 12;
 /// Files of a thread at a time.
 const FILES: u64 = 3000;
 const LONGEST_BYTES: u64 = 200_000;
@@ -53,10 +55,21 @@ pub struct Arguments {
     /// Options for uxfs mount -o
     #[arg(long, default_value = "")]
     options: String,
+    /// Keep the image of a run that fails
+    #[arg(long)]
+    keep: bool,
 }
 
 /// One number of a sample.
 type Value = fn(&Sample) -> u64;
+
+/// What threads tell each other.
+#[derive(Default)]
+struct State {
+    /// The time is over, or one of them has failed.
+    is_over: AtomicBool,
+    operations: AtomicU64,
+}
 
 /// What both processes take at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         seed: arguments.seed,
         options: arguments.options.clone(),
         minutes: arguments.minutes,
+        keep: arguments.keep,
         ..super::Arguments::default()
     })?;
     println!("--seed {}", stage.seed);
@@ -87,38 +101,45 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn watched(stage: &Stage, every: Duration) -> Result<()> {
     let place = Place::mounted(stage, "4G", stage.time * 2 + Duration::from_secs(300))?;
-    let (is_over, operations) = (AtomicBool::new(false), AtomicU64::new(0));
+    let state = State::default();
     let samples = thread::scope(|scope| {
         let threads: Vec<_> = (0..WORKERS)
             .map(|number| {
-                let (root, is_over, operations) = (place.path().to_owned(), &is_over, &operations);
                 let random = Random::new(stage.seed ^ (number << 40));
-                scope.spawn(move || {
-                    Worker { root: root.join(format!("w{number}")), random }.work(is_over, operations)
-                })
+                let mut worker = Worker { root: place.join(format!("w{number}")), random };
+                let state = &state;
+                scope.spawn(move || worker.work(state))
             })
             .collect();
-        let samples = sample(&place, stage.time, every, &operations);
-        is_over.store(true, Relaxed);
+        let samples = sample(&place, stage.time, every, &state);
+        state.is_over.store(true, Relaxed);
+        let mut failures = Vec::new();
         for thread in threads {
-            thread.join().map_err(|_| anyhow!("a thread panicked"))??;
+            match thread.join().map_err(|_| anyhow!("a thread panicked"))? {
+                Ok(()) => {}
+                Err(error) => failures.push(format!("{error:#}")),
+            }
         }
+        ensure!(failures.is_empty(), "{}", failures.join("\n"));
         samples
     })?;
     let paths = place.finish()?;
-    println!("{} operations; sound; {paths} paths", operations.into_inner());
+    println!("{} operations; sound; {paths} paths", state.operations.into_inner());
     judge(&samples)
 }
 
-fn sample(place: &Place<'_>, time: Duration, every: Duration, operations: &AtomicU64) -> Result<Vec<Sample>> {
+fn sample(place: &Place<'_>, time: Duration, every: Duration, state: &State) -> Result<Vec<Sample>> {
     let begun = Instant::now();
     let mut samples = Vec::new();
     println!(
         "{:>8}{:>14}{:>14}{:>10}{:>10}{:>14}{:>12}",
         "seconds", "server KiB", "descriptors", "threads", "other KiB", "descriptors", "operations"
     );
-    while begun.elapsed() < time {
-        thread::sleep(every.min(time.saturating_sub(begun.elapsed())));
+    while begun.elapsed() < time && !state.is_over.load(Relaxed) {
+        let next = Instant::now() + every;
+        while Instant::now() < next && begun.elapsed() < time && !state.is_over.load(Relaxed) {
+            thread::sleep(Duration::from_millis(100));
+        }
         let of = processes::of(place.image());
         let [supervisor, server] = of[..] else { anyhow::bail!("the processes of the mount: {of:?}") };
         let one =
@@ -131,7 +152,7 @@ fn sample(place: &Place<'_>, time: Duration, every: Duration, operations: &Atomi
             one.server.threads,
             one.supervisor.memory_kibibytes,
             one.supervisor.descriptors,
-            operations.load(Relaxed)
+            state.operations.load(Relaxed)
         );
         samples.push(one);
     }
@@ -172,13 +193,22 @@ struct Worker {
 }
 
 impl Worker {
-    fn work(&mut self, is_over: &AtomicBool, operations: &AtomicU64) -> Result<()> {
+    fn work(&mut self, state: &State) -> Result<()> {
+        let outcome = self.work_until(state);
+        if outcome.is_err() {
+            state.is_over.store(true, Relaxed);
+        }
+        outcome
+    }
+
+    fn work_until(&mut self, state: &State) -> Result<()> {
         fs::create_dir(&self.root)?;
-        while !is_over.load(Relaxed) {
+        while !state.is_over.load(Relaxed) {
             let number = self.random.below(FILES);
+            let kind = self.random.below(KINDS);
             let path = self.directory(number)?.join(format!("f{number}"));
-            self.step(&path).with_context(|| path.display().to_string())?;
-            operations.fetch_add(1, Relaxed);
+            self.step(&path, kind).with_context(|| format!("{}, step {kind}", path.display()))?;
+            state.operations.fetch_add(1, Relaxed);
         }
         Ok(())
     }
@@ -189,8 +219,8 @@ impl Worker {
         Ok(directory)
     }
 
-    fn step(&mut self, path: &Path) -> Result<()> {
-        match self.random.below(12) {
+    fn step(&mut self, path: &Path, kind: u64) -> Result<()> {
+        match kind {
             0..=3 => self.write(path),
             4 | 5 => read(path),
             6 => absent_is_well(fs::remove_file(path)),

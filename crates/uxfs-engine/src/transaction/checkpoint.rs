@@ -83,6 +83,8 @@ impl<'fs> CheckpointTransaction<'fs> {
             ticket.commit();
         }
         transaction.groups.clear();
+        // It gave groups back on the way where a transaction that was just ending had one of them (see `wait_for_group`).
+        transaction.has_begun = false;
         Ok(())
     }
 }

@@ -145,12 +145,12 @@ impl Transaction<'_> {
     /// checkpoint takes it along.
     #[cold]
     fn give_up(&mut self) {
-        let cause = cause::last();
+        // What ended a transaction that has changed nothing may also end the one around it, and is left for that.
         if self.is_half_done()
             && let EngineRef::Logged(engine) = self.mode
         {
-            let mut cause =
-                cause.unwrap_or_else(|| Cause { text: "no error was given".into(), is_corruption: false });
+            let none = || Cause { text: "no error was given".into(), is_corruption: false };
+            let mut cause = cause::last().unwrap_or_else(none);
             cause.text.insert_str(0, "a change was left half done: ");
             engine.journal().shut_down(&cause);
         }

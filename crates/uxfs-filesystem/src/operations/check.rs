@@ -66,6 +66,14 @@ pub(super) fn check_may_change(inode: &EditInode) -> Result<()> {
     Ok(())
 }
 
+/// Checks that what Linux changes by itself, as times of what is written, may change.
+pub(super) fn check_mutable(inode: &EditInode) -> Result<()> {
+    if inode.core.flags().contains(InodeFlags::IMMUTABLE) {
+        return Err(OperationError::NotPermitted.into());
+    }
+    Ok(())
+}
+
 /// Checks that a directory that hands its project down gets only files of that project. Special files without a project pass,
 /// because their project cannot be set.
 #[doc(alias = "xfs_projid_differ")]

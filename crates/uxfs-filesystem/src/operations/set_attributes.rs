@@ -3,7 +3,10 @@
 use uxfs_format::inode::{InodeFlags2, Timestamp, verify::EXTENT_LENGTH_MAX_BLOCKS};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use super::{check::check_may_change, create::SET_GROUP};
+use super::{
+    check::{check_may_change, check_mutable},
+    create::SET_GROUP,
+};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
     inode::edit::{EditInode, TimeKind},
@@ -41,6 +44,9 @@ pub struct AttributeChanges {
     pub change_time: Option<Timestamp>,
     /// When it was made.
     pub creation_time: Option<Timestamp>,
+    /// The times are those of the present, or of contents that were written: unlike times that a user chooses they may change where the file
+    /// is only to be appended to.
+    pub is_touch: bool,
     /// Flags and hints, all of them.
     pub flags: Option<FlagChanges>,
 }
@@ -95,9 +101,13 @@ impl FileSystem {
     #[doc(alias = "xfs_setattr_nonsize")]
     pub fn set_attributes(&self, handle: &InodeHandle, changes: &AttributeChanges) -> Result<()> {
         let mut inode = handle.write();
-        let only_flags = AttributeChanges { flags: None, project_id: None, ..*changes };
-        if only_flags != AttributeChanges::default() {
-            check_may_change(&inode)?;
+        let beside_flags = AttributeChanges { flags: None, project_id: None, is_touch: false, ..*changes };
+        let keeps = changes.permissions.is_none() && changes.uid.is_none() && changes.gid.is_none();
+        if beside_flags != AttributeChanges::default() {
+            match changes.is_touch && keeps {
+                true => check_mutable(&inode)?,
+                false => check_may_change(&inode)?,
+            }
         }
         if let Some(flags) = &changes.flags {
             flags.check(&inode, self)?;

@@ -22,7 +22,7 @@ use super::{mount_id::unique_id_at, mount_table::MountEntry};
 
 /// Those that wait at once, at most.
 const MOST_WAITING: i32 = 64;
-/// Bytes of a reason that are told, at most.
+/// What is told of a reason, at most.
 const MOST_BYTES: usize = 2000;
 
 /// How it ended.
@@ -80,7 +80,7 @@ impl Waiting {
         let name = name(unique_id_at(&entry.mount_point)?).ok()?;
         let socket = socket().ok()?;
         connect(&socket, &name).ok()?;
-        // The name is free for all: the process that took it must be of a user that could mount this.
+        // Any process can take the name: its user must be one that could mount this.
         let user = sockopt::socket_peercred(&socket).ok()?.uid;
         let may_be = user.is_root() || user == geteuid() || entry.user_id() == Some(user.as_raw());
         may_be.then_some(Self(socket))

@@ -100,14 +100,14 @@ impl Server {
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
-        if self.lazy_times.keep(&self.file_system, &inode, asked) {
-            return self.put_attributes(&inode, reply);
-        }
-        self.lazy_times.write(&self.file_system, inode.number());
         // The kernel is about to write past its cache: see `notifier`.
         if asked.changes.is_empty() && self.settings.has_writeback_cache {
             self.notifier.write_and_drop_contents(node);
         }
+        if self.lazy_times.keep(&self.file_system, &inode, asked) {
+            return self.put_attributes(&inode, reply);
+        }
+        self.lazy_times.write(&self.file_system, inode.number());
         let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
@@ -120,7 +120,7 @@ impl Server {
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
-        if changes != AttributeChanges::default() {
+        if changes != (AttributeChanges { is_touch: changes.is_touch, ..AttributeChanges::default() }) {
             self.file_system.set_attributes(&inode, &changes).map_err(number)?;
         }
         self.put_attributes(&inode, reply)
@@ -151,8 +151,18 @@ impl Server {
             access_time: asked.access.map(time_of),
             modification_time: asked.modification.map(time_of),
             change_time: asked.change,
+            is_touch: self.is_touch(inode, asked),
             ..AttributeChanges::default()
         })
+    }
+
+    /// Whether no time is one that a user chose. With the write cache the kernel gives the times of what it cached, which cannot be told from
+    /// a chosen time of modification.
+    fn is_touch(&self, inode: &InodeHandle, asked: &SetAttributes) -> bool {
+        let is_chosen = |time| matches!(time, Some(TimeChange::At(_)));
+        let is_cached =
+            || self.settings.has_writeback_cache && inode.read().file_type() == Some(FileType::Regular);
+        !is_chosen(asked.access) && (!is_chosen(asked.modification) || is_cached())
     }
 
     pub(super) fn stat_file_system(&self, reply: &mut ReplyBuffer<'_>) -> Answered {
@@ -190,6 +200,7 @@ impl Server {
             let changes = AttributeChanges {
                 access_time: Some(now),
                 change_time: Some(status.change_time),
+                is_touch: true,
                 ..AttributeChanges::default()
             };
             drop(self.file_system.set_attributes(inode, &changes));

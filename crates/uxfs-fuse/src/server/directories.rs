@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use rustix::io::Errno;
 use uxfs_filesystem::inode::table::InodeHandle;
-use uxfs_format::units::InodeNumber;
+use uxfs_format::{inode::FileType, units::InodeNumber};
 
 use super::{Answered, Server, number, put};
 use crate::{
@@ -22,6 +22,7 @@ struct ReadEntry {
     /// Where its name lies among all names.
     name: std::ops::Range<usize>,
     inode: InodeNumber,
+    file_type: Option<FileType>,
     next_cookie: u64,
 }
 
@@ -102,7 +103,7 @@ impl Server {
             let record = DirectoryEntry {
                 name,
                 inode: entry.inode.get(),
-                file_type: status.map(|status| status.file_type),
+                file_type: status.map(|status| status.file_type).or(entry.file_type),
                 next_offset: entry.next_cookie,
             };
             let reply_entry = status.map(|status| self.entry_of_status(&status));
@@ -142,8 +143,13 @@ impl Server {
         let visit = |entry: uxfs_volume::directory::DirectoryEntry<'_>| {
             let start = names.len();
             names.extend_from_slice(entry.name);
-            let (inode, next_cookie) = (entry.inode, entry.next_cookie);
-            entries.push(ReadEntry { name: start..names.len(), inode, next_cookie });
+            let name = start..names.len();
+            entries.push(ReadEntry {
+                name,
+                inode: entry.inode,
+                file_type: entry.file_type,
+                next_cookie: entry.next_cookie,
+            });
             left = left.saturating_sub(PLUS_RECORD_BYTES + entry.name.len());
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };

@@ -13,12 +13,12 @@
 //! | `directories` | READDIR and READDIRPLUS |
 //! | `contents` | OPEN, READ, WRITE and what else changes contents |
 //! | `extended_attributes` | extended attributes and access control lists |
+//! | [`effort`] | how long answering a request may take |
 //! | [`lazy_times`] | times that are written late |
 //! | [`trouble`] | damage and failures, told in the log |
 //! | `request_log` | a line for each request |
 //! | `ioctls` | flags and projects of inodes, statistics |
 //! | `file_system_ioctls` | geometry, counters, label, trimming, resting, shutdown |
-//! | `effort` | how long answering a request may take |
 //!
 //! Invariants:
 //! 1. The kernel is the only one that changes the file system while it is mounted: what it caches stays true.
@@ -251,7 +251,7 @@ impl Served for Server {
         &self.notifier
     }
 
-    fn fail(&self) {
+    fn failed(&self) {
         self.trouble.fail();
     }
 }
@@ -260,28 +260,24 @@ impl Service for Server {
     fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
         // A request without an answer would let its caller wait for ever, and a thread that is gone the whole mount.
         let answered = catch_unwind(AssertUnwindSafe(|| answer(self, request, reply)));
-        let answer = answered
-            .unwrap_or_else(|panic| self.trouble.tell_of_panic(&self.file_system, request, panic.as_ref()));
-        if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO)) = answer {
-            self.trouble.tell(&self.file_system, request, error);
-        }
-        if self.trouble.log.tells(Level::Debug) {
-            request_log::note(answer, reply.filled().len());
-        }
-        answer
+        answered
+            .unwrap_or_else(|panic| self.trouble.tell_of_panic(&self.file_system, request, panic.as_ref()))
     }
 
     fn effort(&self, request: &[u8]) -> Effort {
         effort::of(request)
     }
 
-    fn answered(&self, request: &[u8], outcome: Outcome) {
+    fn answered(&self, request: &[u8], outcome: &Outcome) {
         if let Ok((header, _)) = InHeader::read_from_prefix(request) {
-            let opcode = Opcode::from_number(header.opcode);
-            self.statistics.count(opcode, outcome.way, outcome.elapsed, outcome.is_error);
+            let is_error = matches!(outcome.answer, Answer::Error(_));
+            self.statistics.count(Opcode::from_number(header.opcode), outcome.way, outcome.elapsed, is_error);
+            if self.trouble.log.tells(Level::Debug) {
+                request_log::tell(self, request, outcome);
+            }
         }
-        if self.trouble.log.tells(Level::Debug) {
-            request_log::tell(self, request, outcome);
+        if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO)) = outcome.answer {
+            self.trouble.tell(&self.file_system, request, error);
         }
     }
 

@@ -1,7 +1,5 @@
 //! A line for each request, with its reply and the time that it took: the option `debug`.
 
-use std::cell::Cell;
-
 use zerocopy::FromBytes;
 
 use super::Server;
@@ -12,28 +10,21 @@ use crate::{
         request::{Operation, Request},
         wire::header::InHeader,
     },
+    session::Served,
     transport::{Answer, Outcome},
 };
 
-thread_local! {
-    /// The last answer of this thread, and the bytes of its reply.
-    static ANSWERED: Cell<(Answer, usize)> = const { Cell::new((Answer::Nothing, 0)) };
-}
-
-/// A request was answered by this thread, which will tell of it.
-pub(super) fn note(answer: Answer, reply_bytes: usize) {
-    ANSWERED.set((answer, reply_bytes));
-}
-
-/// Tells of the request that this thread answered last.
+/// Tells of one request that was answered.
 #[cold]
-pub(super) fn tell(server: &Server, request: &[u8], outcome: Outcome) {
-    let (answer, reply_bytes) = ANSWERED.get();
-    let Outcome { way, elapsed, .. } = outcome;
+pub(super) fn tell(
+    server: &Server,
+    request: &[u8],
+    &Outcome { way, elapsed, answer, reply_bytes }: &Outcome,
+) {
     let Ok((header, _)) = InHeader::read_from_prefix(request) else { return };
     let operation = Opcode::from_number(header.opcode);
     let name = name_of(server, request);
-    let answered = match answer {
+    let outcome = match answer {
         Answer::Nothing => "no reply".to_owned(),
         Answer::Reply => format!("{reply_bytes} bytes"),
         Answer::Error(error) => format!("error {error}"),
@@ -43,7 +34,7 @@ pub(super) fn tell(server: &Server, request: &[u8], outcome: Outcome) {
     server.trouble.log.tell(
         Level::Debug,
         format_args!(
-            "{operation} {unique}: inode {node_id}{name}, user {user_id}, thread {process_id}, {size_bytes} bytes: {answered}, \
+            "{operation} {unique}: inode {node_id}{name}, user {user_id}, thread {process_id}, {size_bytes} bytes: {outcome}, \
              {microseconds:.1} us, {}",
             way.name()
         ),
@@ -53,7 +44,7 @@ pub(super) fn tell(server: &Server, request: &[u8], outcome: Outcome) {
 /// The name that a request is about, if it is.
 fn name_of(server: &Server, request: &[u8]) -> String {
     use Operation as O;
-    let request = Request::parse(request, server.negotiated.get().copied().unwrap_or_default());
+    let request = Request::parse(request, server.negotiated().unwrap_or_default());
     let name = match request.as_ref().map(|request| &request.operation) {
         Ok(
             O::Lookup(name) | O::Unlink(name) | O::RemoveDirectory(name) | O::RemoveExtendedAttribute(name),

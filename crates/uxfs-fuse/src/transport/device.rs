@@ -204,7 +204,7 @@ impl DeviceChannel {
             Answer::Nothing => {
                 service.answered(
                     request,
-                    Outcome { way: Way::Device, elapsed: begun.elapsed(), is_error: false },
+                    &Outcome { way: Way::Device, elapsed: begun.elapsed(), answer, reply_bytes: 0 },
                 );
                 return Ok(true);
             }
@@ -217,8 +217,9 @@ impl DeviceChannel {
         head.copy_from_slice(header.as_bytes());
         let whole = self.reply.get(..HEADER_BYTES + payload_bytes).unwrap_or_default();
         let sent = rustix::io::write(self.device.as_fd(), whole);
-        let is_error = matches!(answer, Answer::Error(_));
-        service.answered(request, Outcome { way: Way::Device, elapsed: begun.elapsed(), is_error });
+        let outcome =
+            Outcome { way: Way::Device, elapsed: begun.elapsed(), answer, reply_bytes: payload_bytes };
+        service.answered(request, &outcome);
         match sent {
             // The kernel gave the request up.
             Err(Errno::NOENT) => {

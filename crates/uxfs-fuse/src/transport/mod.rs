@@ -32,7 +32,7 @@ pub trait Service: Send + Sync {
     /// How long answering this request may take.
     fn effort(&self, request: &[u8]) -> Effort;
     /// A request has been answered. Over `/dev/fuse` the reply has been sent: the caller does not wait for what is done here.
-    fn answered(&self, request: &[u8], outcome: Outcome);
+    fn answered(&self, request: &[u8], outcome: &Outcome);
     /// The kernel did not take a reply: the request was aborted. What the reply counted is taken back.
     fn not_taken(&self, reply: &[u8], request: &[u8]);
 }
@@ -46,7 +46,7 @@ impl<S: Service> Service for Arc<S> {
         (**self).effort(request)
     }
 
-    fn answered(&self, request: &[u8], outcome: Outcome) {
+    fn answered(&self, request: &[u8], outcome: &Outcome) {
         (**self).answered(request, outcome);
     }
 
@@ -85,8 +85,10 @@ pub struct Outcome {
     pub way: Way,
     /// Time from the request to the reply.
     pub elapsed: Duration,
-    /// The answer is an error.
-    pub is_error: bool,
+    /// The answer.
+    pub answer: Answer,
+    /// Bytes of the reply without its header.
+    pub reply_bytes: usize,
 }
 
 /// Why a thread stopped to serve.

@@ -51,17 +51,7 @@ impl Served {
         self.used_and_closed(options, |server| server, usage).unwrap();
     }
 
-    /// As [`used`](Self::used), served by what `wrap` makes of the server.
-    fn used_through<S: session::Served>(
-        &self,
-        options: &str,
-        wrap: impl FnOnce(Arc<Server>) -> S,
-        usage: impl FnOnce(&Path) + Send,
-    ) {
-        self.used_and_closed(options, wrap, usage).unwrap();
-    }
-
-    /// As both. Gives whether the image is whole.
+    /// As [`used`](Self::used), served by what `wrap` makes of the server. Gives whether the image is whole.
     fn used_and_closed<S: session::Served>(
         &self,
         options: &str,
@@ -75,8 +65,8 @@ impl Served {
         let mut mounted =
             mounting::mount(OsStr::new(&self.image.path), &self.mount_point(), &options).unwrap();
         let mount_point = mounted.mount_point().to_path_buf();
-        let _watchdog = Watchdog::new(&[&mount_point]);
         let service = wrap(Arc::clone(&server));
+        let _watchdog = Watchdog::new(&[&mount_point]);
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let rings = session::rings(server.settings(), None);
@@ -199,5 +189,26 @@ fn a_source_tree_is_copied_compared_and_removed() {
             run("diff", &["-r", source.to_str().unwrap(), root.join("two").to_str().unwrap()]);
         });
         served.image.must_be_sound();
+    });
+}
+
+#[test]
+fn a_file_that_may_only_be_appended_to_can_be_touched() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    all_ways(|options| {
+        Served::new("append-only", 300).used(options, |root| {
+            let path = root.join("file");
+            fs::write(&path, b"one").unwrap();
+            let file = path.to_str().unwrap();
+            run("chattr", &["+a", file]);
+            File::options().append(true).open(&path).unwrap().write_all(b" two").unwrap();
+            run("touch", &["-c", file]);
+            // A time that the caller chooses.
+            let chosen = Command::new("touch").args(["-c", "-d", "@5", file]).output().unwrap();
+            assert!(!chosen.status.success());
+            assert!(fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).is_err());
+            run("chattr", &["-a", file]);
+            assert_eq!(fs::read(&path).unwrap(), b"one two");
+        });
     });
 }

@@ -45,7 +45,7 @@ impl Service for Slow {
         self.0.effort(request)
     }
 
-    fn answered(&self, request: &[u8], outcome: Outcome) {
+    fn answered(&self, request: &[u8], outcome: &Outcome) {
         self.0.answered(request, outcome);
     }
 
@@ -70,13 +70,17 @@ impl session::Served for Slow {
     fn notifier(&self) -> &Notifier {
         self.0.notifier()
     }
+
+    fn failed(&self) {
+        self.0.failed();
+    }
 }
 
 /// Linux 6.18 zeroes what lies behind the old end of the file in a page that it writes back, and so what a write past its cache put there.
 #[test]
 fn a_write_that_takes_set_id_is_not_lost_to_writeback() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    Served::new("set-id", 300).used_through("allow_other,nouring", Slow, |root| {
+    let closed = Served::new("set-id", 300).used_and_closed("allow_other,nouring", Slow, |root| {
         let path = root.join("file");
         let file = File::create_new(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
@@ -97,4 +101,5 @@ fn a_write_that_takes_set_id_is_not_lost_to_writeback() {
         assert_eq!(fs::read(&path).unwrap(), expected);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o777);
     });
+    closed.unwrap();
 }

@@ -101,6 +101,7 @@ impl Member {
     pub fn mount_promises(&mut self, options: &str) {
         let has = |word: &str| options.split(',').any(|option| option == word);
         self.is_durable = (has("sync") || has("dirsync"), has("sync"));
+        self.modified = Modified::new(!has("sync") && !has("no_writeback_cache"));
     }
 
     /// Takes hold of its directories in a fresh mount.

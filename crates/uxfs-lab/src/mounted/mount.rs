@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 /// A command that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(100);
+const LONGEST_BUSY: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A file system that the kernel shows. Dropping it unmounts.
@@ -105,7 +106,14 @@ impl Mounted {
     /// # Errors
     /// The command fails, or a process stays.
     pub fn unmount(mut self) -> Result<()> {
-        run(Command::new(&self.program).arg("umount").arg(self.directory.path())).context("umount")?;
+        let begun = Instant::now();
+        // A process that another thread has just begun holds all files for a moment.
+        while let Err(error) = run(Command::new(&self.program).arg("umount").arg(self.directory.path())) {
+            ensure!(
+                begun.elapsed() < LONGEST_BUSY && format!("{error:#}").contains("busy"),
+                "umount: {error:#}"
+            );
+        }
         self.is_mounted = false;
         self.wait_for_the_end()
     }

@@ -1,7 +1,7 @@
 //! When contents were changed last: exactly where a caller set the time, and within the system call where one changed them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -27,6 +27,9 @@ const SECOND_NANOSECONDS: i64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub struct Modified {
     bounds: HashMap<NodeId, (Time, Time)>,
+    /// Without the kernel's cache the time is that when a page of a mapping is written back: nothing is known of these.
+    mapped: HashSet<NodeId>,
+    has_cache: bool,
 }
 
 /// The present.
@@ -36,10 +39,20 @@ pub fn now() -> Time {
 }
 
 impl Modified {
+    /// `has_cache`: the kernel has the times of files.
+    pub fn new(has_cache: bool) -> Self {
+        Self { has_cache, ..Self::default() }
+    }
+
     /// A call was made between these times; the model is that before it.
     pub fn note(&mut self, call: &Call, model: &Model, begun: Time) {
         let during = (tick_before(begun), now());
         let new = model.made() as NodeId;
+        if let Call::Write { node, way: Way::Mapped, .. } = call
+            && !self.has_cache
+        {
+            self.mapped.insert(*node);
+        }
         let mut set = |node: NodeId| {
             self.bounds.insert(node, during);
         };
@@ -77,11 +90,12 @@ impl Modified {
     /// Nothing is known any more.
     pub fn forget(&mut self) {
         self.bounds.clear();
+        self.mapped.clear();
     }
 
     /// Whether a time that was found is one that can be.
     pub fn complaint(&self, node: NodeId, found: &Times) -> Option<String> {
-        let (low, high) = self.bounds.get(&node)?;
+        let (low, high) = self.bounds.get(&node).filter(|_| !self.mapped.contains(&node))?;
         let time = found[1];
         let is_right = (*low..=*high).contains(&time);
         (!is_right).then(|| format!("file {node} was modified at {time:?}, not from {low:?} to {high:?}"))

@@ -152,9 +152,9 @@ impl Observed {
 
 fn times(found: &Stat) -> Times {
     [
-        (found.st_atime, found.st_atime_nsec as i64),
-        (found.st_mtime, found.st_mtime_nsec as i64),
-        (found.st_ctime, found.st_ctime_nsec as i64),
+        (found.st_atime, found.st_atime_nsec),
+        (found.st_mtime, found.st_mtime_nsec),
+        (found.st_ctime, found.st_ctime_nsec),
     ]
 }
 

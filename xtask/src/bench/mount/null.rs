@@ -17,9 +17,12 @@ use uxfs_fuse::{
     protocol::{
         directory::{DirectoryBuffer, DirectoryEntry},
         flags::OpenReplyFlags,
-        initialization::{InitAnswer, Negotiated},
+        initialization::{InitAnswer, InitRequest, Negotiated},
         reply::{Attributes, AttributesReply, CreateReply, EntryReply, OpenReply, StatfsReply, StatxReply},
-        request::{Operation, Request, operation::Read},
+        request::{
+            Operation, Request,
+            operation::{Read, SetAttributes},
+        },
         wire::files::WriteOut,
     },
     server::{VALID, effort, listings::Listings, notifier::Notifier, put, settings::Settings},
@@ -101,6 +104,8 @@ impl Served for Null {
     fn notifier(&self) -> &Notifier {
         &self.notifier
     }
+
+    fn failed(&self) {}
 }
 
 impl Service for Null {
@@ -118,7 +123,7 @@ impl Service for Null {
         effort::of(request)
     }
 
-    fn answered(&self, _request: &[u8], _outcome: Outcome) {}
+    fn answered(&self, _request: &[u8], _outcome: &Outcome) {}
 
     fn not_taken(&self, _reply: &[u8], _request: &[u8]) {}
 }
@@ -132,17 +137,7 @@ impl Null {
         use Operation as O;
         let node = request.node_id;
         match &request.operation {
-            O::Initialize(asked) => {
-                let has_rings = self.has_rings.load(Ordering::Acquire);
-                match self.settings.init_reply(asked, has_rings).answer(asked) {
-                    InitAnswer::Accepted { reply: bytes, negotiated } => {
-                        let _ = self.negotiated.set(negotiated);
-                        put(reply, &bytes)
-                    }
-                    InitAnswer::OtherMajor { reply: bytes } => put(reply, &bytes),
-                    InitAnswer::TooOld => Err(Errno::PROTO),
-                }
-            }
+            O::Initialize(asked) => self.initialize(asked, reply),
             O::Lookup(name) => self.lookup(request, name, reply),
             O::GetAttributes(_) => {
                 let attributes = attributes_of(&self.nodes(), node)?;
@@ -152,15 +147,7 @@ impl Null {
                 let attributes = attributes_of(&self.nodes(), node)?;
                 put(reply, &StatxReply { valid: VALID, attributes, birth: attributes.change }.encode())
             }
-            O::SetAttributes(asked) => {
-                let mut nodes = self.nodes();
-                let changed = node_of(&mut nodes, node)?;
-                changed.size_bytes = asked.size_bytes.unwrap_or(changed.size_bytes);
-                changed.mode =
-                    asked.mode.map_or(changed.mode, |mode| changed.mode & FILE_TYPE | mode & 0o7777);
-                let attributes = attributes_of(&nodes, node)?;
-                put(reply, &AttributesReply { valid: VALID, attributes }.encode())
-            }
+            O::SetAttributes(asked) => self.set_attributes(node, asked, reply),
             O::MakeDirectory(make) => {
                 let entry = self.make(node, make.name, DIRECTORY | make.mode & 0o7777 & !make.umask)?;
                 put(reply, &entry.encode())
@@ -200,21 +187,30 @@ impl Null {
             | O::SyncFileSystem => Ok(()),
             O::SetExtendedAttribute(_) | O::RemoveExtendedAttribute(_) | O::Destroy => Ok(()),
             O::GetExtendedAttribute(_) => Err(Errno::NODATA),
-            O::StatFileSystem => {
-                let (blocks, block_size_bytes) = (MANY, 4096);
-                let reply_of = StatfsReply {
-                    block_size_bytes,
-                    blocks,
-                    free_blocks: blocks,
-                    available_blocks: blocks,
-                    files: MANY,
-                    free_files: MANY,
-                    name_bytes_max: 255,
-                };
-                put(reply, &reply_of.encode())
-            }
+            O::StatFileSystem => put_statistics(reply),
             _ => Err(Errno::NOSYS),
         }
+    }
+
+    fn initialize(&self, asked: &InitRequest, reply: &mut ReplyBuffer<'_>) -> Replied {
+        let has_rings = self.has_rings.load(Ordering::Acquire);
+        match self.settings.init_reply(asked, has_rings).answer(asked) {
+            InitAnswer::Accepted { reply: bytes, negotiated } => {
+                let _ = self.negotiated.set(negotiated);
+                put(reply, &bytes)
+            }
+            InitAnswer::OtherMajor { reply: bytes } => put(reply, &bytes),
+            InitAnswer::TooOld => Err(Errno::PROTO),
+        }
+    }
+
+    fn set_attributes(&self, node: u64, asked: &SetAttributes, reply: &mut ReplyBuffer<'_>) -> Replied {
+        let mut nodes = self.nodes();
+        let changed = node_of(&mut nodes, node)?;
+        changed.size_bytes = asked.size_bytes.unwrap_or(changed.size_bytes);
+        changed.mode = asked.mode.map_or(changed.mode, |mode| changed.mode & FILE_TYPE | mode & 0o7777);
+        let attributes = attributes_of(&nodes, node)?;
+        put(reply, &AttributesReply { valid: VALID, attributes }.encode())
     }
 
     fn lookup(&self, request: &Request<'_>, name: &[u8], reply: &mut ReplyBuffer<'_>) -> Replied {
@@ -319,6 +315,19 @@ impl Null {
         reply.advance(used_bytes);
         Ok(())
     }
+}
+
+fn put_statistics(reply: &mut ReplyBuffer<'_>) -> Replied {
+    let statistics = StatfsReply {
+        block_size_bytes: 4096,
+        blocks: MANY,
+        free_blocks: MANY,
+        available_blocks: MANY,
+        files: MANY,
+        free_files: MANY,
+        name_bytes_max: 255,
+    };
+    put(reply, &statistics.encode())
 }
 
 fn node_of(nodes: &mut [Node], number: u64) -> Result<&mut Node, Errno> {

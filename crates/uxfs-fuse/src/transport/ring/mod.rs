@@ -126,23 +126,21 @@ impl RingChannel {
             return self.memory.put_reply(&ReplyHeader::error(self.memory.unique(), Errno::IO), 0);
         };
         let (begun, unique) = (Instant::now(), arrived.unique);
-        let outcome = |answer| Outcome {
-            way: Way::Ring,
-            elapsed: begun.elapsed(),
-            is_error: matches!(answer, Answer::Error(_)),
-        };
+        let outcome =
+            |answer, reply_bytes| Outcome { way: Way::Ring, elapsed: begun.elapsed(), answer, reply_bytes };
         let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
             self.memory.copy_request(&arrived, &mut self.request);
             let mut reply = ReplyBuffer::new(self.memory.payload());
             let answer = service.answer(&self.request, &mut reply);
-            service.answered(&self.request, outcome(answer));
-            (answer, reply.filled().len())
+            let reply_bytes = reply.filled().len();
+            service.answered(&self.request, &outcome(answer, reply_bytes));
+            (answer, reply_bytes)
         } else {
             let request = self.memory.joined_request(&arrived);
             let mut reply = ReplyBuffer::new(&mut self.reply);
             let answer = service.answer(request, &mut reply);
-            service.answered(request, outcome(answer));
             let filled = reply.filled();
+            service.answered(request, &outcome(answer, filled.len()));
             if let Some(place) = self.memory.payload().get_mut(..filled.len()) {
                 place.copy_from_slice(filled);
             }
