@@ -14,7 +14,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 /// What one test may take.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What is left to it after its mounts are gone: its calls fail now, and so does it.
+/// Time for a test to fail by itself after its mounts are gone: its calls fail then.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// As long as this lives, the test is watched. When its time is over, its mounts are taken away, so that all that waits for them fails; if

@@ -1,7 +1,7 @@
 //! Images of which every seventh structure is damaged: use goes on around the damage.
 //!
 //! Objects that need what is damaged give an error, EUCLEAN as a rule. Others keep their contents. Nothing panics or hangs, and the mount
-//! ends as it should. An image that cannot be mounted at all must be refused by a message.
+//! ends without an error. An image that cannot be mounted at all must be refused by a message.
 
 use std::{
     collections::BTreeMap,
@@ -91,7 +91,7 @@ fn one(stage: &Stage, round: usize, only_inodes: bool, seen: &mut Seen) -> Resul
     processes::wait_for_the_end(place.image(), Duration::from_secs(20))?;
     let said = stage.words_of_mounts();
     ensure!(!said.iter().any(|line| line.contains("panicked")), "the mount said: {said:?}");
-    // What is left must be a file system that the check can read.
+    // The check must still be able to read the file system.
     let mut check = Command::new(&stage.uxfs);
     let checked = program::attempt(check.arg("check").arg(place.image()), LONGEST)?;
     ensure!(checked.status.code() == Some(3), "uxfs check: {}", checked.status);
@@ -198,7 +198,7 @@ impl Seen {
                 self.right += 1;
                 Some(value)
             }
-            // A file without the attribute is as it should be.
+            // A file without the attribute was made without it.
             Err(error) if error.raw_os_error() == Some(Errno::NODATA.raw_os_error()) => None,
             Err(error) => {
                 *self.errors.entry(error.raw_os_error().unwrap_or(0)).or_default() += 1;

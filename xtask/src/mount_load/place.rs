@@ -16,7 +16,7 @@ use uxfs_testkit::verdict::repair_is_silent;
 
 use super::{Stage, processes, program, tree::Tree};
 
-/// Mounting may recover a log; unmounting writes what is left.
+/// Mounting may recover a log; unmounting writes the rest of the changes.
 const LONGEST_MOUNT: Duration = Duration::from_secs(120);
 const LONGEST_CHECK: Duration = Duration::from_secs(300);
 const LONGEST_END: Duration = Duration::from_secs(20);

@@ -286,7 +286,7 @@ fn changed_by(operation: &Operation, model: &Model) -> Vec<(NodeId, bool)> {
         Operation::SetAttributes { node, .. }
         | Operation::SetXattr { node, .. }
         | Operation::RemoveXattr { node, .. } => vec![(*node, false)],
-        // A write over what is there may change nothing but times, and those later.
+        // Bytes that are written again as they were may change only times, and times come later.
         Operation::Write { node, offset, length } if offset + length > size(*node) => vec![(*node, false)],
         Operation::Truncate { node, size: new } => vec![(*node, *new == size(*node))],
         Operation::Reshape { node, .. } | Operation::Clone { target: node, .. } => vec![(*node, true)],
