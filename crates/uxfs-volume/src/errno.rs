@@ -13,6 +13,8 @@ impl Error {
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Self::Operation(error) => error.number(),
+            // The file system that holds the image has no room.
+            Self::Io(error) if is_full(&error.source) => Errno::NOSPC,
             // After its first failed write the journal refuses all changes, as a file system does that Linux has shut down.
             Self::Io(_) | Self::Journal(_) => Errno::IO,
             // Linux calls EUCLEAN EFSCORRUPTED.
@@ -26,6 +28,11 @@ impl Error {
         };
         errno.raw_os_error()
     }
+}
+
+/// Whether an image could not grow: its host is full, or its owner may have no more there.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 impl OperationError {

@@ -44,11 +44,22 @@ pub struct AttributeChanges {
     pub change_time: Option<Timestamp>,
     /// When it was made.
     pub creation_time: Option<Timestamp>,
-    /// The times are those of the present, or of contents that were written: unlike times that a user chooses they may change where the file
-    /// is only to be appended to.
-    pub is_touch: bool,
+    /// Where the times come from.
+    pub times: TimeSource,
     /// Flags and hints, all of them.
     pub flags: Option<FlagChanges>,
+}
+
+/// Where times come from, and so what may forbid them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeSource {
+    /// A user chose them: an immutable file and one that is only to be appended to keep theirs.
+    #[default]
+    Chosen,
+    /// They are the present: an immutable file keeps its times.
+    Touch,
+    /// The file is open, and was written before: nothing forbids them.
+    Written,
 }
 
 /// The flags that users may change, and their hints. Flags that mean nothing for the file type are ignored, as in Linux.
@@ -101,12 +112,14 @@ impl FileSystem {
     #[doc(alias = "xfs_setattr_nonsize")]
     pub fn set_attributes(&self, handle: &InodeHandle, changes: &AttributeChanges) -> Result<()> {
         let mut inode = handle.write();
-        let beside_flags = AttributeChanges { flags: None, project_id: None, is_touch: false, ..*changes };
+        let beside_flags =
+            AttributeChanges { flags: None, project_id: None, times: TimeSource::Chosen, ..*changes };
         let keeps = changes.permissions.is_none() && changes.uid.is_none() && changes.gid.is_none();
         if beside_flags != AttributeChanges::default() {
-            match changes.is_touch && keeps {
-                true => check_mutable(&inode)?,
-                false => check_may_change(&inode)?,
+            match changes.times {
+                TimeSource::Written if keeps => {}
+                TimeSource::Touch if keeps => check_mutable(&inode)?,
+                _ => check_may_change(&inode)?,
             }
         }
         if let Some(flags) = &changes.flags {

@@ -8,7 +8,7 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{
         live::Status,
-        set_attributes::{AttributeChanges, mode_without_set_id},
+        set_attributes::{AttributeChanges, TimeSource, mode_without_set_id},
     },
 };
 use uxfs_format::inode::{FileType, InodeFlags, Timestamp};
@@ -39,6 +39,7 @@ impl Server {
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(handle.unwrap_or(0), node)?;
+        self.told.will_tell(node);
         self.put_attributes(&inode, reply)
     }
 
@@ -49,6 +50,7 @@ impl Server {
 
     pub(super) fn statx(&self, node: u64, asked: &Statx, reply: &mut ReplyBuffer<'_>) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
+        self.told.will_tell(node);
         let status = self.file_system.stat(&inode).map_err(number)?;
         let attributes = self.attributes_of(&status);
         put(reply, &StatxReply { valid: VALID, attributes, birth: status.creation_time }.encode())
@@ -109,18 +111,27 @@ impl Server {
         }
         self.lazy_times.write(&self.file_system, inode.number());
         let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
+        let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
+            // ftruncate(2), and open(2) with O_TRUNC, set the times also where the size stays; truncate(2), which has no handle, does not.
+            // The kernel gives the times only if it caches writes.
+            let is_same = size_bytes == inode.read().size_bytes();
+            if is_same && asked.handle.is_some() && changes.modification_time.is_none() {
+                changes.modification_time = touch.time;
+            }
             self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
         }
-        let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
         if asked.changes.is_empty() && is_by_user {
             let status = self.file_system.stat(&inode).map_err(number)?;
             let mode = mode_without_set_id(status.mode);
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
+            // The kernel has the time of the write for which it asks, and sends it.
+            let keeps_time = is_changed && self.settings.has_writeback_cache;
+            changes.change_time = keeps_time.then_some(status.change_time);
         }
-        if changes != (AttributeChanges { is_touch: changes.is_touch, ..AttributeChanges::default() }) {
+        if changes != (AttributeChanges { times: changes.times, ..AttributeChanges::default() }) {
             self.file_system.set_attributes(&inode, &changes).map_err(number)?;
         }
         self.put_attributes(&inode, reply)
@@ -151,18 +162,23 @@ impl Server {
             access_time: asked.access.map(time_of),
             modification_time: asked.modification.map(time_of),
             change_time: asked.change,
-            is_touch: self.is_touch(inode, asked),
+            times: self.times_source(inode, asked),
             ..AttributeChanges::default()
         })
     }
 
-    /// Whether no time is one that a user chose. With the write cache the kernel gives the times of what it cached, which cannot be told from
-    /// a chosen time of modification.
-    fn is_touch(&self, inode: &InodeHandle, asked: &SetAttributes) -> bool {
+    /// Where times come from. With the write cache the kernel gives the times of what it cached, over the handle that is open for writing,
+    /// and also says the present as a time of its own; a user who chooses a time of modification has no handle, and mostly an access time.
+    fn times_source(&self, inode: &InodeHandle, asked: &SetAttributes) -> TimeSource {
         let is_chosen = |time| matches!(time, Some(TimeChange::At(_)));
-        let is_cached =
-            || self.settings.has_writeback_cache && inode.read().file_type() == Some(FileType::Regular);
-        !is_chosen(asked.access) && (!is_chosen(asked.modification) || is_cached())
+        let has_kernel_times =
+            self.settings.has_writeback_cache && inode.read().file_type() == Some(FileType::Regular);
+        match (asked.access, asked.modification) {
+            (None, Some(_)) if has_kernel_times && asked.handle.is_some() => TimeSource::Written,
+            (Some(TimeChange::Now), Some(_)) if has_kernel_times => TimeSource::Touch,
+            (access, modification) if is_chosen(access) || is_chosen(modification) => TimeSource::Chosen,
+            _ => TimeSource::Touch,
+        }
     }
 
     pub(super) fn stat_file_system(&self, reply: &mut ReplyBuffer<'_>) -> Answered {
@@ -200,7 +216,7 @@ impl Server {
             let changes = AttributeChanges {
                 access_time: Some(now),
                 change_time: Some(status.change_time),
-                is_touch: true,
+                times: TimeSource::Touch,
                 ..AttributeChanges::default()
             };
             drop(self.file_system.set_attributes(inode, &changes));

@@ -31,10 +31,11 @@ const MOST_COPIED_BYTES: u64 = 1 << 30;
 impl Server {
     pub(super) fn open(&self, node: u64, open: &Open, reply: &mut ReplyBuffer<'_>) -> Answered {
         let inode = self.open_node(node)?;
-        if AccessMode::of(open.flags).can_write() {
+        let can_write = AccessMode::of(open.flags).can_write();
+        if can_write {
             check_flags(inode.read().flags(), open.flags)?;
         }
-        let handle = self.open_files.insert(inode);
+        let handle = self.open_files.insert(inode, can_write);
         put(reply, &OpenReply { handle, flags: OpenReplyFlags::KEEP_CACHE }.encode())
     }
 
@@ -120,11 +121,14 @@ impl Server {
     }
 
     pub(super) fn seek(&self, node: u64, seek: &Seek, reply: &mut ReplyBuffer<'_>) -> Answered {
-        // The kernel asks without writing its cache back: a hole here may hold data there. It finds data everywhere by itself.
-        if self.settings.has_writeback_cache {
+        let file = self.opened(seek.handle, node)?;
+        // The kernel asks without writing its cache back: a hole here may hold data there.
+        let may_lack_data =
+            || self.settings.has_writeback_cache && self.open_files.have_writer(file.number());
+        if may_lack_data() && !self.notifier.write_and_drop_contents(node) {
+            // From now on the kernel finds data everywhere: that is true always.
             return Err(Errno::NOSYS);
         }
-        let file = self.opened(seek.handle, node)?;
         let target = match seek.target {
             SeekTarget::Data => handles::Seek::Data,
             SeekTarget::Hole => handles::Seek::Hole,

@@ -29,7 +29,7 @@ struct ReadEntry {
 impl Server {
     pub(super) fn open_directory(&self, node: u64, reply: &mut ReplyBuffer<'_>) -> Answered {
         let directory = self.open_node(node)?;
-        let handle = self.open_files.insert(directory);
+        let handle = self.open_files.insert(directory, false);
         let flags = OpenReplyFlags::KEEP_CACHE | OpenReplyFlags::CACHE_DIRECTORY;
         put(reply, &OpenReply { handle, flags }.encode())
     }
@@ -96,6 +96,7 @@ impl Server {
                 break;
             }
             let moment = self.nodes.moment(entry.inode);
+            self.told.will_tell(self.nodes.node_of(entry.inode));
             let status = match name {
                 b"." | b".." => None,
                 _ => self.file_system.open(entry.inode).and_then(|inode| self.file_system.stat(&inode)).ok(),

@@ -23,7 +23,8 @@ pub fn of(request: &[u8]) -> Effort {
             Effort::Waits
         }
         O::CopyFileRange | O::CopyFileRange64 | O::SetLockWait => Effort::Waits,
-        // It may wait for the kernel, which writes what it has cached.
+        // They may wait for the kernel, which writes what it has cached.
+        O::Seek => Effort::Waits,
         O::SetAttributes if is_without_changes(body) => Effort::Waits,
         O::Write if header.size_bytes > LONG_BYTES => Effort::Long,
         O::Read if ReadIn::read_from_prefix(body).is_ok_and(|(read, _)| read.size_bytes > LONG_BYTES) => {

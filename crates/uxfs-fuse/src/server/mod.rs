@@ -15,6 +15,7 @@
 //! | `extended_attributes` | extended attributes and access control lists |
 //! | [`effort`] | how long answering a request may take |
 //! | [`lazy_times`] | times that are written late |
+//! | [`told`] | attributes that the kernel may be about to learn |
 //! | [`trouble`] | damage and failures, told in the log |
 //! | `request_log` | a line for each request |
 //! | `ioctls` | flags and projects of inodes, statistics |
@@ -40,6 +41,7 @@ pub mod notifier;
 pub mod open_files;
 mod request_log;
 pub mod settings;
+pub mod told;
 pub mod trouble;
 
 use std::{
@@ -58,7 +60,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{
     lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles,
-    settings::Settings, trouble::Trouble,
+    settings::Settings, told::Told, trouble::Trouble,
 };
 use crate::{
     log::{Level, Log},
@@ -87,6 +89,7 @@ pub struct Server {
     pub(crate) nodes: Nodes,
     pub(crate) listings: Listings,
     pub(crate) notifier: Notifier,
+    pub(crate) told: Told,
     pub(crate) open_files: OpenFiles,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
@@ -111,6 +114,7 @@ impl Server {
             nodes,
             listings: Listings::default(),
             notifier: Notifier::default(),
+            told: Told::default(),
             open_files: OpenFiles::default(),
             settings,
             statistics: Statistics::default(),
@@ -276,7 +280,8 @@ impl Service for Server {
                 request_log::tell(self, request, outcome);
             }
         }
-        if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO)) = outcome.answer {
+        // A host without room looks as an image without room.
+        if let Answer::Error(error @ (Errno::UCLEAN | Errno::IO | Errno::NOSPC)) = outcome.answer {
             self.trouble.tell(&self.file_system, request, error);
         }
     }
@@ -314,7 +319,13 @@ fn answer(server: &Server, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answe
         Operation::NotifyReply(_) => return Answer::Nothing,
         _ => {}
     }
-    match server.dispatch(&request, reply) {
+    let answered = server.dispatch(&request, reply);
+    for node in told::changed_nodes(&request).into_iter().flatten() {
+        if server.told.has_changed(node) {
+            server.notifier.forget_attributes(node);
+        }
+    }
+    match answered {
         Ok(()) => Answer::Reply,
         Err(error) => Answer::Error(error),
     }

@@ -12,7 +12,7 @@ use uxfs_volume::error::{Error, OperationError};
 use super::{Answered, Server, VALID, number, put};
 use crate::{
     protocol::{
-        flags::{OpenReplyFlags, RenameFlags},
+        flags::{AccessMode, OpenReplyFlags, RenameFlags},
         reply::{CreateReply, EntryReply, OpenReply},
         request::{
             Request,
@@ -40,10 +40,12 @@ impl Server {
             _ => self.open_node(node)?,
         };
         if name == b"." {
+            self.told.will_tell(node);
             return self.put_entry(&directory, reply);
         }
         match self.file_system.find(&directory, name) {
             Ok(found) => {
+                self.told.will_tell(self.nodes.node_of(found.number()));
                 let entry = self.counted_entry(&found)?;
                 if entry.attributes.mode & FILE_TYPE != DIRECTORY {
                     self.listings.looks_at_a_file(request.caller.process_id);
@@ -140,7 +142,7 @@ impl Server {
         let new = new_file(request, NewKind::Regular, create.mode, create.umask);
         let made = self.make(request.node_id, create.name, &new)?;
         let entry = self.counted_entry(&made)?;
-        self.put_created(entry, made, reply)
+        self.put_created(entry, made, create.flags, reply)
     }
 
     pub(super) fn create_temporary(
@@ -155,11 +157,18 @@ impl Server {
         let made = self.file_system.create_temporary(&directory, &new, may_get_name).map_err(number)?;
         let entry = self.entry_of(&made)?;
         self.nodes.remember_unnamed(&made);
-        self.put_created(entry, made, reply)
+        self.put_created(entry, made, create.flags, reply)
     }
 
-    fn put_created(&self, entry: EntryReply, made: InodeHandle, reply: &mut ReplyBuffer<'_>) -> Answered {
-        let open = OpenReply { handle: self.open_files.insert(made), flags: OpenReplyFlags::KEEP_CACHE };
+    fn put_created(
+        &self,
+        entry: EntryReply,
+        made: InodeHandle,
+        flags: OFlags,
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Answered {
+        let handle = self.open_files.insert(made, AccessMode::of(flags).can_write());
+        let open = OpenReply { handle, flags: OpenReplyFlags::KEEP_CACHE };
         put(reply, &CreateReply { entry, open }.encode())
     }
 

@@ -1,4 +1,4 @@
-//! Asks the kernel to write what it has cached of a file, and to drop it.
+//! Asks the kernel to write what it has cached of a file, and to drop it; and to ask for attributes anew, see [`told`](super::told).
 //!
 //! A write(2) that takes set-id bits away is sent at once, past the kernel's write cache, and the kernel learns the new size from the reply.
 //! Where it writes a cached page at the old end of the file back meanwhile, it zeroes what lies behind that end in the page, and so the bytes
@@ -12,11 +12,14 @@
 use std::{
     io::IoSlice,
     os::fd::{AsFd, OwnedFd},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::protocol::notification::{InvalidateRange, Notification};
 
@@ -32,26 +35,38 @@ type Task = (u64, SyncSender<()>);
 #[derive(Debug, Default)]
 pub struct Notifier {
     tasks: Mutex<Option<SyncSender<Task>>>,
+    device: RwLock<Option<Arc<OwnedFd>>>,
 }
 
 /// What does the tasks.
 #[derive(Debug)]
 pub struct Worker {
     tasks: Receiver<Task>,
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
 }
 
 impl Notifier {
     /// What does its tasks from now on, over a descriptor of the mount.
     pub fn worker(&self, device: OwnedFd) -> Worker {
         let (sender, tasks) = sync_channel(MOST_WAITING);
+        let device = Arc::new(device);
         *self.tasks.lock() = Some(sender);
+        *self.device.write() = Some(Arc::clone(&device));
         Worker { tasks, device }
     }
 
     /// Its worker stops.
     pub fn end(&self) {
         self.tasks.lock().take();
+        self.device.write().take();
+    }
+
+    /// Lets the kernel ask for the attributes of a node anew, whatever replies to others are under way. The caller's request holds the
+    /// inode.
+    pub fn forget_attributes(&self, node_id: u64) {
+        if let Some(device) = &*self.device.read() {
+            send(device, node_id, InvalidateRange::AttributesOnly);
+        }
     }
 
     /// Waits until the kernel has written and dropped what it has cached of a node's contents. Gives whether it has: not where too many
@@ -67,15 +82,18 @@ impl Worker {
     /// Does tasks until the notifier [ends](Notifier::end).
     pub fn work(self) {
         while let Ok((node_id, done)) = self.tasks.recv() {
-            let notification = Notification::InvalidateInode { node_id, range: InvalidateRange::From(0) };
-            if let Ok(encoded) = notification.encode() {
-                let slices: [IoSlice<'_>; 4] = encoded.slices();
-                // A node that the kernel does not know has nothing cached.
-                let _ = rustix::io::writev(self.device.as_fd(), &slices);
-            }
+            send(&self.device, node_id, InvalidateRange::From(0));
             // The request may have gone on.
             let _ = done.try_send(());
         }
+    }
+}
+
+fn send(device: &OwnedFd, node_id: u64, range: InvalidateRange) {
+    if let Ok(encoded) = (Notification::InvalidateInode { node_id, range }).encode() {
+        let slices: [IoSlice<'_>; 4] = encoded.slices();
+        // A node that the kernel does not know has nothing cached.
+        let _ = rustix::io::writev(device.as_fd(), &slices);
     }
 }
 

@@ -39,27 +39,26 @@ struct Met {
 
 /// Keeps the words of an error that becomes a number, where they say more than the number.
 pub(super) fn note(error: &Error, number: Errno) {
-    if matches!(error, Error::Corrupt(_) | Error::Io(_)) {
-        let is_damage = matches!(error, Error::Corrupt(_));
-        MET.set(Some(Met { number, words: in_words(error), is_damage }));
-    }
+    let is_damage = matches!(error, Error::Corrupt(_));
+    let says_more = is_damage || matches!(error, Error::Io(_));
+    MET.set(says_more.then(|| Met { number, words: in_words(error), is_damage }));
 }
 
 /// Which places have been told.
 #[derive(Debug)]
-struct Told {
+struct Places {
     begun: Instant,
     places: HashSet<String>,
     left_out: u64,
 }
 
-impl Default for Told {
+impl Default for Places {
     fn default() -> Self {
         Self { begun: Instant::now(), places: HashSet::new(), left_out: 0 }
     }
 }
 
-impl Told {
+impl Places {
     /// Whether a place is to be told now, and how many were left out before.
     fn take(&mut self, place: &str) -> (bool, u64) {
         let mut left_out = 0;
@@ -84,7 +83,7 @@ impl Told {
 pub struct Trouble {
     /// Where the mount tells what happens.
     pub log: Log,
-    told: Mutex<Told>,
+    told: Mutex<Places>,
     is_shutdown_told: AtomicBool,
     has_failed: AtomicBool,
 }
@@ -176,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_place_is_told_once_and_not_too_many_are() {
-        let mut told = Told::default();
+        let mut told = Places::default();
         assert_eq!(told.take("a"), (true, 0));
         assert_eq!(told.take("a"), (false, 0));
         for place in 1..MOST_PLACES {

@@ -2,9 +2,13 @@
 //! and the kernel look at the image.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod fixed;
+mod holes;
 mod ioctls;
 mod rings;
 mod set_id;
+mod slow;
+mod stale;
 
 use std::{
     ffi::OsStr,
@@ -189,26 +193,5 @@ fn a_source_tree_is_copied_compared_and_removed() {
             run("diff", &["-r", source.to_str().unwrap(), root.join("two").to_str().unwrap()]);
         });
         served.image.must_be_sound();
-    });
-}
-
-#[test]
-fn a_file_that_may_only_be_appended_to_can_be_touched() {
-    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    all_ways(|options| {
-        Served::new("append-only", 300).used(options, |root| {
-            let path = root.join("file");
-            fs::write(&path, b"one").unwrap();
-            let file = path.to_str().unwrap();
-            run("chattr", &["+a", file]);
-            File::options().append(true).open(&path).unwrap().write_all(b" two").unwrap();
-            run("touch", &["-c", file]);
-            // A time that the caller chooses.
-            let chosen = Command::new("touch").args(["-c", "-d", "@5", file]).output().unwrap();
-            assert!(!chosen.status.success());
-            assert!(fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).is_err());
-            run("chattr", &["-a", file]);
-            assert_eq!(fs::read(&path).unwrap(), b"one two");
-        });
     });
 }

@@ -3,84 +3,32 @@
 use std::{
     fs::{self, File, Permissions},
     os::unix::fs::{FileExt, PermissionsExt},
-    sync::Arc,
     thread,
-    time::Duration,
 };
 
 use rustix::{process::Uid, thread::set_thread_res_uid};
-use uxfs_fuse::{
-    protocol::{
-        flags::WriteFlags,
-        initialization::Negotiated,
-        request::{Operation, Request},
-    },
-    server::{Server, notifier::Notifier, settings::Settings},
-    session::{self, Served as _},
-    transport::{Answer, Outcome, ReplyBuffer, Service, turns::Effort},
+use uxfs_fuse::protocol::{
+    flags::WriteFlags,
+    request::{Operation, Request},
 };
 
-use super::{Judge, Served, require};
+use super::{
+    Judge, Served, require,
+    slow::{DELAY, Slow},
+};
 
 const USER: u32 = 1000;
-/// The reply to a write that takes set-id bits away waits for so long.
-const DELAY: Duration = Duration::from_millis(60);
 
-/// A server that is slow to answer such writes.
-struct Slow(Arc<Server>);
-
-impl Service for Slow {
-    fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
-        let answer = self.0.answer(request, reply);
-        let parsed = Request::parse(request, self.0.negotiated().unwrap_or_default());
-        if let Ok(Request { operation: Operation::Write(write), .. }) = parsed
-            && write.write_flags.contains(WriteFlags::KILL_SET_ID)
-        {
-            thread::sleep(DELAY);
-        }
-        answer
-    }
-
-    fn effort(&self, request: &[u8]) -> Effort {
-        self.0.effort(request)
-    }
-
-    fn answered(&self, request: &[u8], outcome: &Outcome) {
-        self.0.answered(request, outcome);
-    }
-
-    fn not_taken(&self, reply: &[u8], request: &[u8]) {
-        self.0.not_taken(reply, request);
-    }
-}
-
-impl session::Served for Slow {
-    fn settings(&self) -> &Settings {
-        self.0.settings()
-    }
-
-    fn negotiated(&self) -> Option<Negotiated> {
-        self.0.negotiated()
-    }
-
-    fn offer_rings(&self) {
-        self.0.offer_rings();
-    }
-
-    fn notifier(&self) -> &Notifier {
-        self.0.notifier()
-    }
-
-    fn failed(&self) {
-        self.0.failed();
-    }
+fn takes_set_id(request: &Request<'_>) -> bool {
+    matches!(&request.operation, Operation::Write(write) if write.write_flags.contains(WriteFlags::KILL_SET_ID))
 }
 
 /// Linux 6.18 zeroes what lies behind the old end of the file in a page that it writes back, and so what a write past its cache put there.
 #[test]
 fn a_write_that_takes_set_id_is_not_lost_to_writeback() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let closed = Served::new("set-id", 300).used_and_closed("allow_other,nouring", Slow, |root| {
+    let slow = |server| Slow { server, is_slow: takes_set_id };
+    let closed = Served::new("set-id", 300).used_and_closed("allow_other,nouring", slow, |root| {
         let path = root.join("file");
         let file = File::create_new(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();

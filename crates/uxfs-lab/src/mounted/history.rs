@@ -5,9 +5,11 @@
 //! 2. A file that was synced keeps the last change of its inode, and all that came before that change.
 //! 3. A file's bytes are each of some version of it since it was last synced, or zero where versions differ. Its size is one that it had
 //!    between its last change of size that was not a cached write and the next change of rule 1.
+//! 4. A synchronous write is a sync of the inode, and of the bytes that it writes; the kernel may keep others of the same file.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -43,6 +45,8 @@ struct Marks {
     changed_more: HashMap<NodeId, usize>,
     /// After which its contents were synced last.
     synced: HashMap<NodeId, usize>,
+    /// Bytes that were written and synced in one, after which operation.
+    synced_bytes: HashMap<NodeId, Vec<(Range<u64>, usize)>>,
     /// After each operation that set the size in the file system itself, past the kernel's cache.
     sized: HashMap<NodeId, Vec<usize>>,
 }
@@ -118,6 +122,14 @@ impl History {
         self.marks.synced.insert(node, self.done());
     }
 
+    /// Bytes have been written to a file synchronously.
+    pub fn synced_bytes(&mut self, node: NodeId, bytes: Range<u64>) {
+        let last = self.marks.changed_more.get(&node).copied().unwrap_or(0);
+        self.fewest = self.fewest.max(last);
+        let done = self.done();
+        self.marks.synced_bytes.entry(node).or_default().push((bytes, done));
+    }
+
     /// After how many operations the tree is, as a crash may leave it.
     ///
     /// # Errors
@@ -170,7 +182,9 @@ impl History {
                 ));
             }
             let contents: Vec<&Contents> = distinct(self.versions(id, synced..=self.models.len() - 1));
-            if let Some(at) = first_foreign(&contents, &found.contents) {
+            if let Some(at) = first_foreign(&contents, &found.contents)
+                .or_else(|| self.first_foreign_of_synced_bytes(id, sized, &found.contents))
+            {
                 return Err(format!(
                     "after {done} operations byte {at} of file {id} (inode {}, {size} bytes, synced after {synced}, {} versions) holds {}\n    {}",
                     node.inode(),
@@ -181,6 +195,25 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// Rule 4. `sized`: the state since which the size is that of the file system.
+    fn first_foreign_of_synced_bytes(&self, id: NodeId, sized: usize, found: &[u8]) -> Option<usize> {
+        let pieces = self.marks.synced_bytes.get(&id).into_iter().flatten();
+        let mut pieces =
+            pieces.filter(|(_, since)| *since > self.marks.synced.get(&id).copied().unwrap_or(0));
+        pieces.find_map(|(bytes, since)| {
+            let (start, end) = (bytes.start as usize, bytes.end as usize);
+            if *since > sized && end > found.len() {
+                return Some(found.len());
+            }
+            let contents: Vec<&Contents> = distinct(self.versions(id, *since..=self.models.len() - 1));
+            let mut expected = vec![0; found.len()];
+            contents.first()?.read(0, &mut expected);
+            let range = start.min(found.len())..end.min(found.len());
+            expected.get_mut(range.clone())?.copy_from_slice(found.get(range)?);
+            first_foreign(&contents, &expected)
+        })
     }
 
     fn versions(&self, id: NodeId, states: std::ops::RangeInclusive<usize>) -> impl Iterator<Item = &Node> {

@@ -205,10 +205,10 @@ impl Member {
             self.history.push(number, operation, outcome, sets_size);
         }
         match action.call {
-            Call::Write { node, way, .. }
+            Call::Write { node, offset, length, way }
                 if way == Way::Synchronous || self.is_durable.1 && way != Way::Mapped =>
             {
-                self.history.synced(node, true);
+                self.history.synced_bytes(node, offset..offset + length);
             }
             Call::Create { .. } | Call::Link { .. } | Call::Remove { .. } | Call::Rename { .. }
                 if self.is_durable.0 =>
