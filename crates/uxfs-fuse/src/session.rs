@@ -282,8 +282,10 @@ pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChanne
     }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
     let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
-    let channels = (0..entries).flat_map(|_| 0..queues);
-    let channels = channels.map(|queue| RingChannel::new(queue, settings.most_bytes()));
+    let lookers: Vec<Arc<AtomicBool>> = (0..queues).map(|_| Arc::default()).collect();
+    let of_all = (0..entries).flat_map(|_| (0..queues).zip(&lookers));
+    let channels =
+        of_all.map(|(queue, looker)| RingChannel::new(queue, settings.most_bytes(), Arc::clone(looker)));
     channels.collect::<Result<_, Errno>>().unwrap_or_default()
 }
 

@@ -72,6 +72,8 @@ struct Null {
 
 /// Serves until it is unmounted.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    // As the server of uxfs. The scheduler treats threads of one session as a group, and serves callers in it otherwise than others.
+    let _ = rustix::process::setsid();
     let options = FuseMountOptions::parse(&arguments.options).map_err(|error| anyhow!("{error}"))?;
     let root = Node { mode: DIRECTORY | 0o777, links: 2, next_cookie: 1, ..Node::default() };
     let null = Null {

@@ -14,6 +14,7 @@ Options for -o, as in /etc/fstab; later ones win:
   no_allow_other            let only the user in that mounts
   suid, nosuid              set-id bits work; they do not (usual)
   dev, nodev                device files work; they do not (usual)
+  allow_suid, allow_dev     as suid and dev, which mount(8) and /etc/fstab leave out
   exec, noexec              programs can be run (usual); they cannot
   noatime                   reading changes no access time
   relatime                  it does where the time is older than the last change or a day (usual)
@@ -28,7 +29,7 @@ Options for -o, as in /etc/fstab; later ones win:
   threads=N                 threads that answer requests
   uring, nouring            requests come through io_uring; they do not (usual: where the kernel offers it)
   writeback_cache           the kernel collects writes (usual)
-  no_writeback_cache        it passes each on; holes of files are told
+  no_writeback_cache        it passes each on
   max_read=BYTES            longest read that the kernel asks for
   log=LEVEL                 what is told: error, warn (usual), info, debug; on standard error with -f, else in the system's log
   debug                     a line for each request, with its reply and the time that it took

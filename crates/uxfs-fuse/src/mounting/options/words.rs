@@ -88,9 +88,10 @@ impl FuseMountOptions {
             "rw" => self.is_read_only = false,
             "allow_other" => self.allows_other_users = Some(true),
             "no_allow_other" => self.allows_other_users = Some(false),
-            "suid" => self.allows_set_user_id = true,
+            // mount(8) knows the short words, and leaves out what it takes for the default.
+            "suid" | "allow_suid" => self.allows_set_user_id = true,
             "nosuid" => self.allows_set_user_id = false,
-            "dev" => self.allows_devices = true,
+            "dev" | "allow_dev" => self.allows_devices = true,
             "nodev" => self.allows_devices = false,
             "exec" => self.allows_programs = true,
             "noexec" => self.allows_programs = false,

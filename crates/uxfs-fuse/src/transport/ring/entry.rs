@@ -276,19 +276,36 @@ impl Submissions {
         self.ring.submit().map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
+    /// Whether the kernel has given the entry up: with a request, or with an error.
+    fn given_up(&mut self, memory: &mut RingEntryMemory) -> Option<Result<(), Errno>> {
+        let number = self.ring.completion().next()?.result();
+        memory.is_with_kernel = false;
+        Some(match number {
+            0.. => Ok(()),
+            _ => Err(Errno::from_raw_os_error(number.saturating_neg())),
+        })
+    }
+
+    /// Looks, without sleeping, whether the kernel has given the entry up. What was pushed must have been [submitted](Self::submit).
+    ///
+    /// # Errors
+    /// The system.
+    pub fn look(&mut self, memory: &mut RingEntryMemory) -> Result<Option<Result<(), Errno>>, Errno> {
+        if self.ring.submission().taskrun() {
+            // The kernel does its work for this thread when a system call ends.
+            self.submit()?;
+        }
+        Ok(self.given_up(memory))
+    }
+
     /// Submits what was pushed, and waits until the kernel gives the entry up: with a request, or with an error.
     ///
     /// # Errors
     /// The system does not let this thread wait.
     pub fn wait(&mut self, memory: &mut RingEntryMemory) -> Result<Result<(), Errno>, Errno> {
         loop {
-            if let Some(completion) = self.ring.completion().next() {
-                memory.is_with_kernel = false;
-                let number = completion.result();
-                return Ok(match number {
-                    0.. => Ok(()),
-                    _ => Err(Errno::from_raw_os_error(number.saturating_neg())),
-                });
+            if let Some(given_up) = self.given_up(memory) {
+                return Ok(given_up);
             }
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
@@ -303,7 +320,10 @@ impl Submissions {
 
 fn new_ring() -> Result<Ring, Errno> {
     let number = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    let ring = Ring::builder().setup_r_disabled().build(QUEUE_DEPTH).map_err(number)?;
+    // A thread that looks is not interrupted where something arrived: a flag tells it.
+    let mut builder = Ring::builder();
+    builder.setup_r_disabled().setup_coop_taskrun().setup_taskrun_flag();
+    let ring = builder.build(QUEUE_DEPTH).map_err(number)?;
     // Whatever a process is made to do, its ring takes nothing but commands.
     let mut allowed = [Restriction::sqe_op(UringCmd80::CODE)];
     ring.submitter().register_restrictions(&mut allowed).map_err(number)?;

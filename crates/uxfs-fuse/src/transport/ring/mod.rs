@@ -18,8 +18,12 @@ pub mod availability;
 pub mod entry;
 
 use std::{
+    hint,
     os::fd::OwnedFd,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -33,6 +37,12 @@ use self::entry::{Arrived, RingEntryMemory, Submissions};
 use super::{Answer, End, Outcome, ReplyBuffer, Service, Way};
 use crate::protocol::reply::header::ReplyHeader;
 
+/// After a request a thread looks for the next one for so long before it sleeps.
+const PATIENCE: Duration = Duration::from_micros(100);
+/// A yield that takes longer has let another thread run: its processor has something to do, and this thread is woken there for little.
+const LONGEST_YIELD: Duration = Duration::from_micros(3);
+/// Looks between two times at which other threads may have the processor.
+const LOOKS_BEFORE_YIELD: u32 = 16;
 /// Registering before the kernel has taken the reply to INIT is tried again after this.
 const RETRY: Duration = Duration::from_millis(1);
 /// So often at most.
@@ -48,6 +58,8 @@ const SHORT_REPLY_BYTES: usize = 8 << 10;
 pub struct RingChannel {
     submissions: Submissions,
     memory: RingEntryMemory,
+    /// Whether a thread of this queue looks.
+    looker: Arc<AtomicBool>,
     /// A request without much data.
     request: Vec<u8>,
     /// A reply to a request with much data.
@@ -56,14 +68,15 @@ pub struct RingChannel {
 
 impl RingChannel {
     /// With an entry in a queue. `payload_bytes`: see
-    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes). A device must be [attached](Self::attach) before it
-    /// serves.
+    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes). `looker` is the same for all entries of the queue. A
+    /// device must be [attached](Self::attach) before it serves.
     ///
     /// # Errors
     /// The system gives no ring.
-    pub fn new(queue: u16, payload_bytes: usize) -> Result<Self, Errno> {
+    pub fn new(queue: u16, payload_bytes: usize, looker: Arc<AtomicBool>) -> Result<Self, Errno> {
         Ok(Self {
             submissions: Submissions::new(queue)?,
+            looker,
             memory: RingEntryMemory::new(payload_bytes),
             request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
             reply: vec![0; SHORT_REPLY_BYTES],
@@ -97,7 +110,7 @@ impl RingChannel {
         let mut is_registered = false;
         self.submissions.register(&mut self.memory)?;
         loop {
-            match self.submissions.wait(&mut self.memory)? {
+            match self.wait()? {
                 Ok(()) => {
                     is_registered = true;
                     self.answer(service);
@@ -118,6 +131,38 @@ impl RingChannel {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Waits until the kernel gives the entry up. One thread of a queue looks for a while before it sleeps: a caller that it woke goes to a
+    /// processor that has nothing to do, and waking that one costs more than the request. While it looks its own processor is no such.
+    fn wait(&mut self) -> Result<Result<(), Errno>, Errno> {
+        self.submissions.submit()?;
+        if !self.looker.swap(true, Ordering::Acquire) {
+            let found = self.look_patiently();
+            self.looker.store(false, Ordering::Release);
+            if let Some(given_up) = found? {
+                return Ok(given_up);
+            }
+        }
+        self.submissions.wait(&mut self.memory)
+    }
+
+    fn look_patiently(&mut self) -> Result<Option<Result<(), Errno>>, Errno> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            for _ in 0..LOOKS_BEFORE_YIELD {
+                if let Some(given_up) = self.submissions.look(&mut self.memory)? {
+                    return Ok(Some(given_up));
+                }
+                hint::spin_loop();
+            }
+            let given = Instant::now();
+            thread::yield_now();
+            if given.elapsed() > LONGEST_YIELD {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// Answers the request in the entry's memory, and puts the reply there.
