@@ -30,17 +30,16 @@ pub fn of(image: &Path) -> Vec<Process> {
 }
 
 fn process(id: u32, image: &Path) -> Option<Process> {
-    // Its name can be read even of a process that hangs; its words cannot.
+    // Its name can be read even of a process that hangs; its words cannot. Both are forks of the command, and have its words.
     let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
-    if !name.contains("uxfs") {
-        return None;
-    }
+    let serves = match name.trim_end() {
+        "uxfs-serve" => true,
+        "uxfs-mount" => false,
+        _ => return None,
+    };
     let line = fs::read(format!("/proc/{id}/cmdline")).ok()?;
-    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let has = |word: &[u8]| words.contains(&word);
-    let is_mount = has(b"mount") && has(image.as_os_str().as_bytes());
-    let serves = has(b"--serves");
-    (is_mount && (serves || has(b"--is-awaited"))).then_some(Process { id, serves })
+    let has_image = line.split(|byte| *byte == 0).any(|word| word == image.as_os_str().as_bytes());
+    has_image.then_some(Process { id, serves })
 }
 
 /// Kills all of them at once, so that none can tidy up behind another.
