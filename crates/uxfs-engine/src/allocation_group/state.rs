@@ -15,7 +15,7 @@ use uxfs_format::{
     },
     fault::Structure,
     geometry::Geometry,
-    units::{AgInode, AgNumber},
+    units::AgNumber,
 };
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
@@ -23,7 +23,7 @@ use zerocopy::{IntoBytes, big_endian::U32};
 use super::{
     before_unlinked::BeforeUnlinked,
     free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
-    inode_index::current::CurrentChunks,
+    inode_index::{current::CurrentChunks, unused::ComparedChunk},
     reverse_map::PendingReverseMap,
     trees::CursorHints,
 };
@@ -48,7 +48,7 @@ pub struct GroupState {
     /// The inode chunks that were worked on last.
     current_chunks: CurrentChunks,
     /// The chunk whose inodes were compared with its record last: only this group's changes can have made them differ.
-    pub compared_chunk: Option<AgInode>,
+    pub compared_chunk: Option<ComparedChunk>,
     /// The positions of unlinked inodes in their lists: a hint, compared with the list before it is followed.
     pub before_unlinked: BeforeUnlinked,
     /// Pending reverse-map records.

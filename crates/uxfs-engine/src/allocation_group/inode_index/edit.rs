@@ -38,7 +38,7 @@ impl<'t, 'fs> GroupEdit<'t, 'fs> {
 
 impl InodeIndexEdit<'_, '_, '_> {
     /// Takes a free inode of the group: of the chunk worked on last if it has one, or else of the chunk nearest to
-    /// `near`. `None` where the group has no free inode.
+    /// `near`. `None` where the group has no free inode, or that chunk none that could be stored: then a new chunk helps.
     ///
     /// # Errors
     /// Damage; the device.
@@ -51,9 +51,13 @@ impl InodeIndexEdit<'_, '_, '_> {
             Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
         };
-        self.group.require_unused(&chunk)?;
-        let Some(index) = chunk.first_free().filter(|index| chunk.take(*index)) else {
-            return Err(self.damaged(InodeIndexFault::NoneFree { start: chunk.start }));
+        let unreadable = self.group.require_unused(&chunk)?;
+        let usable = InodeChunk { free: chunk.free & !unreadable, ..chunk };
+        let Some(index) = usable.first_free().filter(|index| chunk.take(*index)) else {
+            return match chunk.first_free() {
+                Some(_) => Ok(None),
+                None => Err(self.damaged(InodeIndexFault::NoneFree { start: chunk.start })),
+            };
         };
         if chunk.free_count == 0 {
             self.remove_free_chunk(&chunk)?;

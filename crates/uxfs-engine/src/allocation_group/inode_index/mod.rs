@@ -2,4 +2,4 @@
 
 pub mod current;
 pub mod edit;
-mod unused;
+pub mod unused;

@@ -2,7 +2,8 @@
 //!
 //! A free mask that lies would have a new file written over the inode of another, or the inode's blocks freed. So all inodes of
 //! the chunk that are said to be free are looked at: those that are not are damage, and nothing has changed. The clusters are
-//! read in any case when the new inodes are stored. A record may also lie about the place of a chunk: the owner of its blocks is
+//! read in any case when the new inodes are stored. Inodes of a cluster that fails its verifier are passed over: none of them
+//! could be stored. A record may also lie about the place of a chunk: the owner of its blocks is
 //! compared ([`ownership`](crate::allocation_group::ownership)).
 
 use uxfs_format::{
@@ -16,6 +17,14 @@ use uxfs_format::{
 use crate::transaction::GroupEdit;
 use uxfs_volume::error::{Error, OperationError, Result};
 
+/// A chunk whose free inodes have been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedChunk {
+    start: AgInode,
+    /// A bit for each inode in a cluster that fails its verifier.
+    unreadable: u64,
+}
+
 /// Clusters that fail their verifier while inodes are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DamagedClusters {
@@ -24,19 +33,19 @@ enum DamagedClusters {
 }
 
 impl GroupEdit<'_, '_> {
-    /// Makes sure that the inodes of a chunk which its record says are free are so where they lie.
+    /// Makes sure that the inodes of a chunk which its record says are free are so where they lie. Gives a bit for each of them that
+    /// cannot be used, because its cluster is damaged.
     ///
     /// # Errors
     /// One is in use; the device.
     #[doc(alias = "xfs_iget_check_free_state")]
-    pub(super) fn require_unused(&mut self, chunk: &InodeChunk) -> Result<()> {
-        if self.state.compared_chunk == Some(chunk.start) {
-            return Ok(());
+    pub(super) fn require_unused(&mut self, chunk: &InodeChunk) -> Result<u64> {
+        if let Some(compared) = self.state.compared_chunk.filter(|compared| compared.start == chunk.start) {
+            return Ok(compared.unreadable);
         }
-        // A damaged cluster is refused when an inode of it is stored.
-        self.compare_unused(chunk, DamagedClusters::Skip)?;
-        self.state.compared_chunk = Some(chunk.start);
-        Ok(())
+        let unreadable = self.compare_unused(chunk, DamagedClusters::Skip)?;
+        self.state.compared_chunk = Some(ComparedChunk { start: chunk.start, unreadable });
+        Ok(unreadable)
     }
 
     /// Makes sure that no inode of a chunk without inodes in use is in use where it lies.
@@ -44,30 +53,33 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// One is, or cannot be read; the device.
     pub(super) fn require_empty_chunk(&mut self, chunk: &InodeChunk) -> Result<()> {
-        self.compare_unused(chunk, DamagedClusters::Refuse)
+        self.compare_unused(chunk, DamagedClusters::Refuse).map(drop)
     }
 
-    fn compare_unused(&mut self, chunk: &InodeChunk, damaged: DamagedClusters) -> Result<()> {
+    fn compare_unused(&mut self, chunk: &InodeChunk, damaged: DamagedClusters) -> Result<u64> {
         for (start, length_blocks) in chunk.blocks(self.volume.geometry()) {
             self.owners().require_inodes(start, length_blocks)?;
         }
-        let mut left = chunk.existing() & !chunk.allocated();
+        let (mut left, mut unreadable) = (chunk.existing() & !chunk.allocated(), 0);
         while left != 0 {
-            let (first, count) = self.require_unused_in_cluster(chunk, left, damaged)?;
-            let behind = first.saturating_add(count);
-            left &= u64::MAX.checked_shl(behind).unwrap_or(0);
+            let (first, count, is_readable) = self.require_unused_in_cluster(chunk, left, damaged)?;
+            let behind = u64::MAX.checked_shl(first.saturating_add(count)).unwrap_or(0);
+            if !is_readable {
+                unreadable |= left & !behind;
+            }
+            left &= behind;
         }
-        Ok(())
+        Ok(unreadable)
     }
 
     /// Looks at the cluster that holds the first of some inodes of a chunk. Gives the index in the chunk of the cluster's first
-    /// inode, and how many inodes it holds.
+    /// inode, how many inodes it holds, and whether it passes its verifier.
     fn require_unused_in_cluster(
         &self,
         chunk: &InodeChunk,
         free: u64,
         damaged: DamagedClusters,
-    ) -> Result<(u32, u32)> {
+    ) -> Result<(u32, u32, bool)> {
         let (geometry, group) = (self.volume.geometry(), self.state.group());
         let missing = || Error::from(OperationError::NoSuchInode);
         let wanted = chunk.inode(free.trailing_zeros());
@@ -78,11 +90,11 @@ impl GroupEdit<'_, '_> {
         let count = blocks << geometry.inodes_per_block_log;
         let index = first.saturating_sub(chunk.start.get());
         let skipped = chunk.start.get().saturating_sub(first);
-        let place = (index, count.saturating_sub(skipped).max(1));
+        let held = count.saturating_sub(skipped).max(1);
         let read = self.volume.metadata().read(Structure::InodeCluster, sector, blocks << geometry.block_log);
         let buffer = match read {
             Ok(buffer) => buffer,
-            Err(Error::Corrupt(_)) if damaged == DamagedClusters::Skip => return Ok(place),
+            Err(Error::Corrupt(_)) if damaged == DamagedClusters::Skip => return Ok((index, held, false)),
             Err(error) => return Err(error),
         };
         let inodes = (first..).zip(buffer.chunks_exact(geometry.inode_size().max(1)));
@@ -97,6 +109,6 @@ impl GroupEdit<'_, '_> {
                 return Err(Corruption::new(Structure::Inode, location, fault).into());
             }
         }
-        Ok(place)
+        Ok((index, held, true))
     }
 }
