@@ -23,7 +23,7 @@ use zerocopy::{IntoBytes, big_endian::U32};
 use super::{
     before_unlinked::BeforeUnlinked,
     free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
-    inode_index::{current::CurrentChunks, unused::ComparedChunk},
+    inode_index::current::{ComparedChunk, CurrentChunks},
     reverse_map::PendingReverseMap,
     trees::CursorHints,
 };

@@ -16,6 +16,14 @@ pub struct CurrentChunk {
     pub(super) is_dirty: bool,
 }
 
+/// A chunk whose free inodes have been looked at where they lie.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparedChunk {
+    pub(super) start: AgInode,
+    /// A bit for each inode in a cluster that fails its verifier.
+    pub(super) unreadable: u64,
+}
+
 /// Chunks of a group, from the newest on: the one that was worked on last comes first.
 #[derive(Debug, Default)]
 pub struct CurrentChunks {

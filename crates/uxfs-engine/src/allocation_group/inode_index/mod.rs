@@ -2,4 +2,4 @@
 
 pub mod current;
 pub mod edit;
-pub mod unused;
+mod unused;

@@ -14,16 +14,9 @@ use uxfs_format::{
     units::{AgBlock, AgInode},
 };
 
+use super::current::ComparedChunk;
 use crate::transaction::GroupEdit;
 use uxfs_volume::error::{Error, OperationError, Result};
-
-/// A chunk whose free inodes have been looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ComparedChunk {
-    start: AgInode,
-    /// A bit for each inode in a cluster that fails its verifier.
-    unreadable: u64,
-}
 
 /// Clusters that fail their verifier while inodes are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
