@@ -433,9 +433,8 @@ pub(crate) fn not_for_changes(error: Error) -> Failure {
     );
     let failure = no_file_system(error);
     if is_of_log {
-        return failure.with_remedy(
-            "nothing was changed and the image can still be read; xfs_repair -L makes a new log",
-        );
+        return failure
+            .with_remedy("nothing was changed and the image can still be read; uxfs repair makes a new log");
     }
     failure
 }

@@ -52,12 +52,12 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, error::ErrorKind};
 use uxfs_block::cache::pressure;
 
 use crate::{
     commands::{Command, Context},
-    failure::{Complaints, Exit},
+    failure::{Complaints, Exit, Failure},
     output::set_program,
 };
 
@@ -114,9 +114,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(exit) = name.and_then(|name| drop_in::run(name, &arguments)) {
         return exit;
     }
+    let first = arguments.get(1).cloned().unwrap_or_default();
     let arguments = match Arguments::try_parse_from(by_name_of_link(arguments)) {
         Ok(arguments) => arguments,
         Err(error) => {
+            // As the program mount.fuse calls servers, with options of its own.
+            if error.kind() == ErrorKind::InvalidSubcommand && Path::new(&first).is_file() {
+                let failure = Failure::usage("it is a file, and no command");
+                let remedy = "uxfs mount IMAGE DIRECTORY mounts an image; for mount(8) and fstab link /sbin/mount.fuse.uxfs to this program";
+                return failure.about(Path::new(&first).display()).with_remedy(remedy).report(false);
+            }
             return ExitCode::from(print_usage(&error, false) as u8);
         }
     };

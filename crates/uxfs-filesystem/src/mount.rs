@@ -11,6 +11,7 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 use uxfs_volume::error::{OperationError, Result};
 
 use crate::filesystem::FileSystem;
+pub use crate::mount_for_changes::mount_recovered;
 
 /// Reads and verifies the superblock of `device`, and examines its log unless the options ignore it.
 ///

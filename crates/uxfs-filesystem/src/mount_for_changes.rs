@@ -18,8 +18,39 @@ use crate::{
     before_changes::{FIRST_LSN, check_volume},
     filesystem::FileSystem,
     log_extent::check_log_extent,
-    mount, recovery,
+    mount,
+    recovery::{self, RecoveryReport},
 };
+
+/// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered: the report says how.
+///
+/// # Errors
+/// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+pub fn mount_recovered(
+    device: Arc<dyn BlockDevice>,
+    options: &MountOptions,
+) -> Result<(Arc<FileSystem>, Option<RecoveryReport>)> {
+    let mut report = None;
+    let (volume, log_state) = match mount::open_examined(Arc::clone(&device), options) {
+        Err(Error::Operation(OperationError::DirtyLog { .. })) => {
+            if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
+                report = Some(recovered.write()?);
+            }
+            mount::open_examined(device, options)?
+        }
+        result => result?,
+    };
+    refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+    let state = log_state.ok_or(OperationError::ReadOnly)?;
+    check_volume(&volume, &state)?;
+    let previous_block = match state {
+        LogState::Clean(log) => log.newest.block(),
+        _ => u32::MAX,
+    };
+    let head = state.head().unwrap_or(FIRST_LSN);
+    let start = LogStart { head, previous_block, recovered_tail: None };
+    Ok((Arc::new(FileSystem::with_log(volume, options, start)?), report))
+}
 
 impl FileSystem {
     /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
@@ -43,30 +74,12 @@ impl FileSystem {
         in_bulk_mode(mount::open_volume(device, options)?, options)
     }
 
-    /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
+    /// As [`mount_recovered`], without the report.
     ///
     /// # Errors
-    /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+    /// As there.
     pub fn mount_logged(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Self>> {
-        let (volume, log_state) = match mount::open_examined(Arc::clone(&device), options) {
-            Err(Error::Operation(OperationError::DirtyLog { .. })) => {
-                if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
-                    recovered.write()?;
-                }
-                mount::open_examined(device, options)?
-            }
-            result => result?,
-        };
-        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
-        let state = log_state.ok_or(OperationError::ReadOnly)?;
-        check_volume(&volume, &state)?;
-        let previous_block = match state {
-            LogState::Clean(log) => log.newest.block(),
-            _ => u32::MAX,
-        };
-        let head = state.head().unwrap_or(FIRST_LSN);
-        let start = LogStart { head, previous_block, recovered_tail: None };
-        Self::with_log(volume, options, start).map(Arc::new)
+        mount_recovered(device, options).map(|(file_system, _)| file_system)
     }
 
     /// Goes on from a volume to a file system mounted for changes, with the log at `start`.

@@ -44,6 +44,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Exit codes of the process that unmounts.
 const BUSY: i32 = 1;
 const FAILED: i32 = 2;
+/// It is unmounted; its server was gone before.
+const WAS_DEAD: i32 = 3;
 
 /// Arguments of `uxfs umount`.
 #[derive(Debug, clap::Args)]
@@ -103,9 +105,10 @@ impl Arguments {
     fn unmount_bounded(&self, entry: &MountEntry) -> Result<(), Failure> {
         let cannot = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot unmount: {error}"));
         let (said, say) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(&error))?;
-        let work = move || match self.unmount(entry) {
-            Ok(()) => 0,
-            Err((is_busy, words)) => {
+        let work = move || match (self.is_dead(entry), self.unmount(entry)) {
+            (false, Ok(())) => 0,
+            (true, Ok(())) => WAS_DEAD,
+            (_, Err((is_busy, words))) => {
                 let _ = rustix::io::write(&say, words.as_bytes());
                 if is_busy { BUSY } else { FAILED }
             }
@@ -126,9 +129,19 @@ impl Arguments {
         let _ = fs::File::from(said).read_to_string(&mut words);
         match status.exit_status() {
             Some(0) => Ok(()),
+            Some(WAS_DEAD) => {
+                let failure = Failure::failed("unmounted, but its server had ended before");
+                Err(failure.with_remedy("what was synced is in the log, which the next mount recovers"))
+            }
             _ if words.is_empty() => Err(Failure::failed("the process that unmounts was ended")),
             _ => Err(Failure::failed(words)),
         }
+    }
+
+    /// Whether the server has ended without unmounting. One that does not answer lets this wait, as it lets all wait.
+    fn is_dead(&self, entry: &MountEntry) -> bool {
+        let is_gone = |error| matches!(error, Errno::NOTCONN | Errno::CONNABORTED);
+        !self.force && rustix::fs::statfs(&entry.mount_point).is_err_and(is_gone)
     }
 
     /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for. Gives whether it was busy, and

@@ -30,8 +30,12 @@ impl MountRoot {
         Ok(Self(openat(CWD, mount_point, flags, Mode::empty())?))
     }
 
-    /// The number that no other mount gets; `None` where the kernel has none.
+    /// The number that no other mount gets; `None` where the kernel has none, or where a library was preloaded: that of fakeroot(1) asks for
+    /// attributes, too, and so waits for a server that does not answer yet.
     pub fn unique_id(&self) -> Option<u64> {
+        if std::env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
+            return None;
+        }
         // The server is not asked: it may be gone, or not there yet.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let found = statx(&self.0, "", flags, UNIQUE).ok()?;

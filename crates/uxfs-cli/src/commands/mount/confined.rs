@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::io::Errno;
 use uxfs_block::{
     cache::pressure,
     claim::Lock,
@@ -19,7 +20,11 @@ use uxfs_block::{
     engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
 };
 use uxfs_engine::options::{LogOptions, MountOptions};
-use uxfs_filesystem::{filesystem::FileSystem, mount::mount_without_log};
+use uxfs_filesystem::{
+    filesystem::FileSystem,
+    mount::{mount_recovered, mount_without_log},
+    recovery::RecoveryReport,
+};
 use uxfs_fuse::{
     confinement::{self, Paths},
     link::{Link, Message},
@@ -74,7 +79,13 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         );
     }
     let _ = pressure::watch_all_caches();
-    let server = Arc::new(Server::new(mount(device, options, cache_bytes)?, settings));
+    let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
+    let (file_system, recovered) = mount(device, options, cache_bytes)?;
+    require_direct_writes(&file_system, direct_bytes)?;
+    let server = Arc::new(Server::new(file_system, settings));
+    if let Some(recovered) = recovered {
+        tell_of_recovery(&server, &recovered, arguments);
+    }
     let link = Arc::new(link);
     let told = |error: rustix::io::Errno| failed(error.into());
     link.send(Message::Opened, &[]).map_err(told)?;
@@ -140,7 +151,8 @@ impl Arguments {
             direct: options.has_direct_image_io,
             start_bytes: options.offset_bytes.unwrap_or(0),
             writable: !only_reads,
-            lock: if only_reads { Lock::Shared } else { Lock::Exclusive },
+            // What a mount has read it keeps: nothing may change beneath it.
+            lock: if only_reads { Lock::Unused } else { Lock::Exclusive },
         };
         Ok(open(&self.target.image, &open_options).map_err(Error::from)?)
     }
@@ -150,7 +162,7 @@ fn mount(
     device: Arc<dyn BlockDevice>,
     options: &FuseMountOptions,
     cache_bytes: u64,
-) -> Result<Arc<FileSystem>, Failure> {
+) -> Result<(Arc<FileSystem>, Option<RecoveryReport>), Failure> {
     // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
     let device: Arc<dyn BlockDevice> = match options.is_read_only {
         true => Arc::new(OverlayDevice::new(device)),
@@ -162,12 +174,57 @@ fn mount(
     let mount_options =
         MountOptions { cache_budget_bytes: Some(cache_bytes), log, ..MountOptions::default() };
     let mounted = match options.ignores_log {
-        true => mount_without_log(device, &mount_options).map(Arc::new),
-        false => FileSystem::mount_logged(device, &mount_options),
+        true => mount_without_log(device, &mount_options).map(|mounted| (Arc::new(mounted), None)),
+        false => mount_recovered(device, &mount_options),
     };
-    let mounted = mounted.map_err(|error| not_for_changes(error).with_option("--offset", "-o offset="))?;
-    check_root(&mounted)?;
+    let mounted = mounted.map_err(|error| refused(error, options))?;
+    check_root(&mounted.0)?;
     Ok(mounted)
+}
+
+/// Why it is not mounted, and what can be done.
+fn refused(error: Error, options: &FuseMountOptions) -> Failure {
+    let number = Errno::from_raw_os_error(error.errno());
+    let is_damaged = matches!(error, Error::Corrupt(_));
+    let failure = not_for_changes(error).with_option("--offset", "-o offset=");
+    match number {
+        Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
+        _ if is_damaged && !options.ignores_log => {
+            failure.with_remedy("uxfs repair mends it; -o ro,norecovery shows what can be read")
+        }
+        _ => failure,
+    }
+}
+
+/// Writes past the page cache of the host take whole blocks of it: smaller sectors could never be written.
+fn require_direct_writes(file_system: &FileSystem, direct_bytes: u32) -> Result<(), Failure> {
+    let sector_bytes = file_system.geometry().sector_size_bytes;
+    if sector_bytes.is_multiple_of(direct_bytes) {
+        return Ok(());
+    }
+    let message = format!(
+        "direct: the host takes direct writes of {direct_bytes} bytes, and the sectors of this file system have {sector_bytes}"
+    );
+    Err(Failure::failed(message).with_remedy("mount it without direct"))
+}
+
+fn tell_of_recovery(server: &Server, recovered: &RecoveryReport, arguments: &Arguments) {
+    let (image, log) = (arguments.about(), &server.trouble.log);
+    log.tell(Level::Info, format_args!("{image}: the log was dirty and has been recovered"));
+    if recovered.has_found_damage() {
+        let left = [
+            (recovered.broken_lists, "damaged lists of unlinked inodes were cut off"),
+            (recovered.kept_inodes, "inodes that are in use stood on such lists and were kept"),
+            (recovered.given_up.inodes.len() as u64, "unlinked inodes could not be freed"),
+            (recovered.given_up.free_intents.len() as u64, "extents could not be freed"),
+        ];
+        for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
+            log.tell(
+                Level::Warning,
+                format_args!("{image}: recovery met damage: {count} {what} (uxfs repair finds them)"),
+            );
+        }
+    }
 }
 
 /// A file system without a root directory is not mounted: nothing could be reached.

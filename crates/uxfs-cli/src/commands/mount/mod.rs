@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use rustix::process::WaitStatus;
 use uxfs_fuse::{
-    mounting::{self, options::FuseMountOptions},
+    mounting::{self, mount_table::MountTable, options::FuseMountOptions},
     transport::ring::availability,
 };
 
@@ -61,6 +61,7 @@ pub struct Target {
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let options = arguments.parse()?;
     if options.is_remount {
+        arguments.require_remountable(&options)?;
         let remounted = mounting::remount(&arguments.target.directory, &options);
         return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
@@ -105,6 +106,27 @@ impl Arguments {
     /// What messages are about.
     fn about(&self) -> std::path::Display<'_> {
         self.target.image.display()
+    }
+
+    /// Only whether a mount takes changes can be changed, and only of the mount that is meant.
+    fn require_remountable(&self, options: &FuseMountOptions) -> Result<(), Failure> {
+        if !options.says_access {
+            return Err(Failure::usage("remount changes nothing but ro and rw: give one of them"));
+        }
+        let Ok(table) = MountTable::read() else { return Ok(()) };
+        let directory = std::fs::canonicalize(&self.target.directory).unwrap_or_default();
+        let Some(entry) = table.at(&directory).filter(|entry| entry.is_fuse()) else { return Ok(()) };
+        let is_meant = entry.source == self.target.image
+            || std::fs::canonicalize(&self.target.image).is_ok_and(|image| entry.source == image);
+        match is_meant {
+            true => Ok(()),
+            false => Err(Failure::usage(format!(
+                "{} is mounted on {}, and not {}",
+                entry.source.display(),
+                directory.display(),
+                self.about()
+            ))),
+        }
     }
 
     /// Looks at the options, and mounts nothing.

@@ -91,6 +91,8 @@ pub struct ShownOwner {
 pub struct FuseMountOptions {
     /// `ro`: no changes.
     pub is_read_only: bool,
+    /// `ro` or `rw` was said.
+    pub says_access: bool,
     /// `remount`: changes the options of a mount that is there.
     pub is_remount: bool,
     /// `norecovery`: ignore the log.
@@ -173,6 +175,7 @@ impl Default for FuseMountOptions {
     fn default() -> Self {
         Self {
             is_read_only: false,
+            says_access: false,
             is_remount: false,
             ignores_log: false,
             allows_other_users: None,

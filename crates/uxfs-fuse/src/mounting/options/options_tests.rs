@@ -26,7 +26,7 @@ fn refusal(list: &str) -> String {
 fn each_flag_sets_its_option() {
     let table: Vec<(&str, FuseMountOptions)> = vec![
         ("", FuseMountOptions::default()),
-        ("ro", changed(|o| o.is_read_only = true)),
+        ("ro", changed(|o| (o.is_read_only, o.says_access) = (true, true))),
         ("remount", changed(|o| o.is_remount = true)),
         ("norecovery", changed(|o| o.ignores_log = true)),
         ("allow_other", changed(|o| o.allows_other_users = Some(true))),

@@ -84,8 +84,7 @@ impl FuseMountOptions {
     /// Flags about what is permitted. Gives whether the word is one.
     fn apply_access(&mut self, flag: &str) -> bool {
         match flag {
-            "ro" => self.is_read_only = true,
-            "rw" => self.is_read_only = false,
+            "ro" | "rw" => (self.is_read_only, self.says_access) = (flag == "ro", true),
             "allow_other" => self.allows_other_users = Some(true),
             "no_allow_other" => self.allows_other_users = Some(false),
             // mount(8) knows the short words, and leaves out what it takes for the default.
