@@ -268,12 +268,19 @@ impl Submissions {
         Ok(())
     }
 
-    /// Submits what was pushed.
+    /// Submits what was pushed. Where the kernel has no means for it now, [`wait`](Self::wait) does it.
     ///
     /// # Errors
     /// The system.
     pub fn submit(&mut self) -> Result<(), Errno> {
-        self.ring.submit().map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        loop {
+            let Err(error) = self.ring.submit() else { return Ok(()) };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => {}
+                Some(Errno::AGAIN | Errno::BUSY) => return Ok(()),
+                other => return Err(other.unwrap_or(Errno::IO)),
+            }
+        }
     }
 
     /// Whether the kernel has given the entry up: with a request, or with an error.
