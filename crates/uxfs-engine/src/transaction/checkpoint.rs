@@ -45,7 +45,6 @@ impl<'fs> CheckpointTransaction<'fs> {
             let (start, length_blocks) = (FsBlock::new(extent.start_block.get()), extent.length_blocks.get());
             let place = self.engine.geometry().split_fs_block(start);
             let (group, block) = place.ok_or(OperationError::NoSuchGroup)?;
-            let held = transaction.held_groups();
             let mut edit = transaction.group(group)?;
             // Two owners have given up the same blocks.
             if start.get() < behind {
@@ -53,7 +52,8 @@ impl<'fs> CheckpointTransaction<'fs> {
             }
             edit.require_may_become_free(block, length_blocks)?;
             if !settled.contains(&group) {
-                transaction.give_back_untouched(held);
+                // It was locked last, also where the others were given back for it.
+                transaction.give_back_untouched(transaction.held_groups().saturating_sub(1));
             }
             behind = start.get().saturating_add(length_blocks.into());
         }
