@@ -1,5 +1,5 @@
 //! Mounts and what else on the machine is in play: wrappers of system calls, other mounts of the image, a server that has died, the host's
-//! block size.
+//! block size, damage that an earlier mount has left to recovery.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -140,6 +140,30 @@ fn a_mount_whose_processes_have_died_is_unmounted_with_a_word() {
     assert!(output.status.code() == Some(1) && said.contains("its server had ended"), "{said}");
     assert!(place.mount("rw").status.success());
     place.unmount();
+}
+
+/// An inode that lies about its blocks cannot be freed: recovery cuts it off, as Linux does, and says so.
+#[test]
+fn damage_that_recovery_meets_is_told() {
+    require!(Judge::XfsDb);
+    let place = Place::new();
+    assert!(place.mount("rw").status.success());
+    fs::write(place.directory.join("large"), vec![7; 4 << 20]).unwrap();
+    place.unmount();
+    let mut database = Command::new("xfs_db");
+    let changed = database.args(["-x", "-c", "path /large", "-c", "write -d core.nblocks 99999999"]);
+    assert!(changed.arg(&place.image).stdout(Stdio::null()).status().unwrap().success());
+    assert!(place.mount("rw").status.success());
+    // Its blocks are freed when it is closed: the removal is in the log before.
+    let open = fs::File::open(place.directory.join("large")).unwrap();
+    fs::remove_file(place.directory.join("large")).unwrap();
+    fs::File::open(&place.directory).unwrap().sync_all().unwrap();
+    drop(open);
+    let _ = uxfs(&["umount", text(&place.directory)]);
+    let output = place.mount("rw");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("recovery met damage"), "{said}");
+    succeeds(&["umount", text(&place.directory)]);
 }
 
 #[test]
