@@ -37,7 +37,7 @@ use crate::{
     transport::{
         Service,
         device::DeviceChannel,
-        ring::{RingChannel, availability},
+        ring::{Looker, RingChannel, availability},
         turns::Turns,
     },
 };
@@ -282,7 +282,7 @@ pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChanne
     }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
     let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
-    let lookers: Vec<Arc<AtomicBool>> = (0..queues).map(|_| Arc::default()).collect();
+    let lookers: Vec<Arc<Looker>> = (0..queues).map(|_| Arc::default()).collect();
     let of_all = (0..entries).flat_map(|_| (0..queues).zip(&lookers));
     let channels =
         of_all.map(|(queue, looker)| RingChannel::new(queue, settings.most_bytes(), Arc::clone(looker)));

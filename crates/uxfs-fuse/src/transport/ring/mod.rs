@@ -22,7 +22,7 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -41,6 +41,12 @@ use crate::protocol::reply::header::ReplyHeader;
 const PATIENCE: Duration = Duration::from_micros(100);
 /// A yield that takes longer has let another thread run: its processor has something to do, and this thread is woken there for little.
 const LONGEST_YIELD: Duration = Duration::from_micros(3);
+/// A look that ends so counts as much as so many that found a request.
+const WEIGHT_IN_VAIN: u32 = 4;
+/// With so many more in vain than found, requests of the queue are waited for asleep for a while: on a busy machine looking takes the
+/// processor from callers.
+const MOST_IN_VAIN: u32 = 16;
+const REQUESTS_ASLEEP: u32 = 256;
 /// Looks between two times at which other threads may have the processor.
 const LOOKS_BEFORE_YIELD: u32 = 16;
 /// Registering before the kernel has taken the reply to INIT is tried again after this.
@@ -53,13 +59,37 @@ const MOST_COPIED_BYTES: usize = 8 << 10;
 /// Replies to requests that are answered where they lie: counts and attributes.
 const SHORT_REPLY_BYTES: usize = 8 << 10;
 
+/// What threads of a queue know of the one that looks.
+#[derive(Debug, Default)]
+pub struct Looker {
+    is_there: AtomicBool,
+    /// Requests that are still to be waited for asleep.
+    asleep: AtomicU32,
+    /// Looks that another thread ended, weighed against those that found a request. Of the one that looks.
+    in_vain: AtomicU32,
+}
+
+impl Looker {
+    fn has_found(&self) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        self.in_vain.store(in_vain.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    fn was_in_vain(&self) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed) + WEIGHT_IN_VAIN;
+        if in_vain >= MOST_IN_VAIN {
+            self.asleep.store(REQUESTS_ASLEEP, Ordering::Relaxed);
+        }
+        self.in_vain.store(in_vain.min(MOST_IN_VAIN), Ordering::Relaxed);
+    }
+}
+
 /// One thread's end of a ring, with one entry.
 #[derive(Debug)]
 pub struct RingChannel {
     submissions: Submissions,
     memory: RingEntryMemory,
-    /// Whether a thread of this queue looks.
-    looker: Arc<AtomicBool>,
+    looker: Arc<Looker>,
     /// A request without much data.
     request: Vec<u8>,
     /// A reply to a request with much data.
@@ -73,7 +103,7 @@ impl RingChannel {
     ///
     /// # Errors
     /// The system gives no ring.
-    pub fn new(queue: u16, payload_bytes: usize, looker: Arc<AtomicBool>) -> Result<Self, Errno> {
+    pub fn new(queue: u16, payload_bytes: usize, looker: Arc<Looker>) -> Result<Self, Errno> {
         Ok(Self {
             submissions: Submissions::new(queue)?,
             looker,
@@ -136,10 +166,15 @@ impl RingChannel {
     /// Waits until the kernel gives the entry up. One thread of a queue looks for a while before it sleeps: a caller that it woke goes to a
     /// processor that has nothing to do, and waking that one costs more than the request. While it looks its own processor is no such.
     fn wait(&mut self) -> Result<Result<(), Errno>, Errno> {
+        let asleep = self.looker.asleep.load(Ordering::Relaxed);
+        if asleep > 0 {
+            self.looker.asleep.store(asleep - 1, Ordering::Relaxed);
+            return self.submissions.wait(&mut self.memory);
+        }
         self.submissions.submit()?;
-        if !self.looker.swap(true, Ordering::Acquire) {
+        if !self.looker.is_there.swap(true, Ordering::Acquire) {
             let found = self.look_patiently();
-            self.looker.store(false, Ordering::Release);
+            self.looker.is_there.store(false, Ordering::Release);
             if let Some(given_up) = found? {
                 return Ok(given_up);
             }
@@ -152,6 +187,7 @@ impl RingChannel {
         while begun.elapsed() < PATIENCE {
             for _ in 0..LOOKS_BEFORE_YIELD {
                 if let Some(given_up) = self.submissions.look(&mut self.memory)? {
+                    self.looker.has_found();
                     return Ok(Some(given_up));
                 }
                 hint::spin_loop();
@@ -159,7 +195,13 @@ impl RingChannel {
             let given = Instant::now();
             thread::yield_now();
             if given.elapsed() > LONGEST_YIELD {
-                break;
+                // The other thread may have been a caller.
+                let found = self.submissions.look(&mut self.memory)?;
+                match found {
+                    Some(_) => self.looker.has_found(),
+                    None => self.looker.was_in_vain(),
+                }
+                return Ok(found);
             }
         }
         Ok(None)
