@@ -168,7 +168,8 @@ impl Server {
     }
 
     /// Where times come from. With the write cache the kernel gives the times of what it cached, over the handle that is open for writing,
-    /// and also says the present as a time of its own; a user who chooses a time of modification has no handle, and mostly an access time.
+    /// and also says the present as a time of its own. A time of modification that a user chose comes without a handle, and mostly with an
+    /// access time.
     fn times_source(&self, inode: &InodeHandle, asked: &SetAttributes) -> TimeSource {
         let is_chosen = |time| matches!(time, Some(TimeChange::At(_)));
         let has_kernel_times =

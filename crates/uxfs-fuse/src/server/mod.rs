@@ -320,7 +320,7 @@ fn answer(server: &Server, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answe
         _ => {}
     }
     let answered = server.dispatch(&request, reply);
-    for node in told::changed_nodes(&request).into_iter().flatten() {
+    for node in told::uncounted_nodes(&request).into_iter().flatten() {
         if server.told.has_changed(node) {
             server.notifier.forget_attributes(node);
         }

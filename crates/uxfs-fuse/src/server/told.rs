@@ -59,8 +59,8 @@ impl Told {
     }
 }
 
-/// The nodes whose attributes an operation changes without the kernel counting it.
-pub fn changed_nodes(request: &Request<'_>) -> [Option<u64>; 2] {
+/// The nodes whose attributes an operation changes without the kernel counting it: not those of writes, whose attributes the kernel has itself.
+pub fn uncounted_nodes(request: &Request<'_>) -> [Option<u64>; 2] {
     use Operation as O;
     let node = request.node_id;
     match &request.operation {

@@ -41,7 +41,7 @@ fn holes_are_found_beside_what_is_only_in_the_cache() {
             file.write_all_at(&[2; 8192], 5 * MEBIBYTE).unwrap();
             let expected = [(MEBIBYTE, MEBIBYTE + 4096), (5 * MEBIBYTE, 5 * MEBIBYTE + 8192)];
             assert_eq!(borders(&file), expected, "{options}");
-            // One who only reads, while the writer is there.
+            // Through a handle that only reads, while one that writes is open.
             file.write_all_at(&[3; 4096], 7 * MEBIBYTE).unwrap();
             let all = [expected.as_slice(), &[(7 * MEBIBYTE, 7 * MEBIBYTE + 4096)]].concat();
             assert_eq!(borders(&File::open(&path).unwrap()), all, "{options}");
