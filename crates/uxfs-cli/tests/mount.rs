@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
+#[path = "common/mount_place.rs"]
+mod mount_place;
 
 use std::{
     fs::{self, File},
@@ -14,60 +16,13 @@ use std::{
 };
 
 use common::{succeeds, text, uxfs};
-use tempfile::TempDir;
+use mount_place::{Place, processes};
 use uxfs_testkit::{
-    image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
     require,
     verdict::repair_is_silent,
-    watchdog::Watchdog,
 };
-
-/// An image and a directory to mount it on, which is free again afterwards.
-struct Place {
-    folder: TempDir,
-    image: PathBuf,
-    directory: PathBuf,
-    watchdog: Watchdog,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-        let (image, directory) = (folder.path().join("image"), folder.path().join("mount"));
-        succeeds(&["mkfs", "--size", "300M", text(&image)]);
-        fs::create_dir(&directory).unwrap();
-        Self::of(folder, image)
-    }
-
-    fn of(folder: TempDir, image: PathBuf) -> Self {
-        let directory = folder.path().join("mount");
-        let watchdog = Watchdog::new(&[&directory]);
-        Self { folder, image, directory, watchdog }
-    }
-
-    fn mount(&self, options: &[&str]) -> Output {
-        uxfs(&[&["mount"], options, &[text(&self.image), text(&self.directory)]].concat())
-    }
-
-    fn unmount(&self) {
-        succeeds(&["umount", text(&self.directory)]);
-        repair_is_silent(&self.image).unwrap();
-    }
-
-    fn file(&self) -> PathBuf {
-        self.directory.join("file")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut unmount = Command::new("umount");
-        let _ = unmount.arg("-l").arg(&self.directory).stderr(Stdio::null()).status();
-        let _ = (self.folder.path(), &self.watchdog);
-    }
-}
 
 fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -84,18 +39,6 @@ fn processes_of(image: &Path) -> [String; 2] {
         only
     };
     [of("uxfs-serve"), of("uxfs-mount")]
-}
-
-/// The processes of a mount of this image. Others are not asked for their command line: that can wait for ever.
-fn processes(image: &Path) -> Vec<String> {
-    let numbers =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    let read = |process: &str, file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
-    let is_of_mount = |process: &String| {
-        read(process, "comm").is_ok_and(|name| name.starts_with("uxfs-"))
-            && read(process, "cmdline").is_ok_and(|line| line.split('\0').any(|word| word == text(image)))
-    };
-    numbers.filter(|name| name.parse::<u32>().is_ok()).filter(is_of_mount).collect()
 }
 
 fn kill(signal: &str, process: &str) {
