@@ -1,6 +1,7 @@
 //! The memory that a check may take, and how it is shared out.
 //!
-//! The program and the buffers of its threads have 48 MiB. The rest is shared out:
+//! The program has 32 MiB, and each thread 8 MiB for its buffers; threads have half of what the program leaves at most. The rest is
+//! shared out:
 //!
 //! | share | for |
 //! |---|---|
@@ -9,34 +10,54 @@
 //! | 1/8 | extents that are compared because sums differ |
 //! | the rest | short-lived buffers |
 
+use std::{num::NonZeroUsize, thread};
+
 /// The memory of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     bytes: u64,
+    threads: NonZeroUsize,
 }
 
 /// What a check takes where the caller says nothing.
 const DEFAULT_BYTES: u64 = 256 << 20;
-/// The program and the buffers of its threads.
-const PROGRAM_BYTES: u64 = 48 << 20;
+/// The program without its threads.
+const PROGRAM_BYTES: u64 = 32 << 20;
+/// The buffers of a thread, and what the allocator keeps for it.
+const THREAD_BYTES: u64 = 8 << 20;
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { bytes: DEFAULT_BYTES }
+        Self::of_bytes(DEFAULT_BYTES)
     }
 }
 
 impl Memory {
-    /// Less cannot be promised: the program and the buffers of its threads take some of it.
+    /// Less cannot be promised: the program and the buffers of two threads take some of it.
     pub const LEAST_BYTES: u64 = 64 << 20;
 
-    /// So many bytes.
+    /// So many bytes, for a thread on each processor.
     pub fn of_bytes(bytes: u64) -> Self {
-        Self { bytes }
+        Self { bytes, threads: NonZeroUsize::MIN }
+            .with_threads(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+    }
+
+    /// For `wanted` threads, or as many as have room.
+    #[must_use]
+    pub fn with_threads(self, wanted: NonZeroUsize) -> Self {
+        let room = self.bytes.saturating_sub(PROGRAM_BYTES) / 2 / THREAD_BYTES;
+        let room = NonZeroUsize::new(usize::try_from(room).unwrap_or(usize::MAX));
+        Self { threads: wanted.min(room.unwrap_or(NonZeroUsize::MIN)), ..self }
+    }
+
+    /// The threads that have room.
+    pub fn threads(self) -> NonZeroUsize {
+        self.threads
     }
 
     fn shared_bytes(self) -> u64 {
-        self.bytes.saturating_sub(PROGRAM_BYTES)
+        let of_threads = THREAD_BYTES.saturating_mul(self.threads.get() as u64);
+        self.bytes.saturating_sub(PROGRAM_BYTES).saturating_sub(of_threads)
     }
 
     /// The share of a volume's cache.

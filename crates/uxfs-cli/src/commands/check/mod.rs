@@ -69,7 +69,8 @@ pub struct Arguments {
     /// Memory that the check may take, with K, M, G; more goes to temporary files in TMPDIR [default: 256M]
     #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
     memory: Option<u64>,
-    /// Threads; with one, findings come in the same order every time [default: all processors]
+    /// Threads, as far as --memory has room for them (8M each); with one, findings come in the same order every time
+    /// [default: all processors]
     #[arg(short, long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 }
@@ -94,7 +95,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 
 impl Arguments {
     fn memory(&self) -> Memory {
-        self.memory.map(Memory::of_bytes).unwrap_or_default()
+        let memory = self.memory.map(Memory::of_bytes).unwrap_or_default();
+        self.threads.map_or(memory, |threads| memory.with_threads(threads))
     }
 }
 
@@ -140,10 +142,10 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     if is_stopped {
         return failure.map_or(Ok(Exit::Corruption), Err);
     }
+    let memory = arguments.memory();
     let scan = match arguments.threads {
-        None => ScanOptions::default(),
         Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
-        Some(threads) => ScanOptions { threads, ..ScanOptions::default() },
+        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
     };
     let superblock = opened.volume.superblock();
     let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
@@ -153,7 +155,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let watch = Watch { progress: &show, see: see.as_ref().map(|see| see as &SeeBlocks<'_>) };
     // The map shows all blocks.
     let last_pass = if cells.is_some() { Pass::default() } else { choice.last_pass() };
-    let options = CheckOptions { scan, memory: arguments.memory(), last_pass, group: choice.group() };
+    let options = CheckOptions { scan, memory, last_pass, group: choice.group() };
     let summary = check_watched(&opened.volume, &options, &watch, &mut take);
     drop(progress);
     if let Some(failure) = failure {
