@@ -104,6 +104,31 @@ fn a_mount_whose_processes_have_died_is_unmounted_with_a_word() {
     place.unmount();
 }
 
+/// Of a group whose header is damaged nothing can be allocated. Reading needs none of it.
+#[test]
+fn a_damaged_header_of_a_group_leaves_the_image_to_readers() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    for header in ["agf 1", "agi 1", "agfl 1"] {
+        let place = Place::new();
+        assert!(is_mounted(&place, "rw"));
+        fs::write(place.directory.join("file"), "contents").unwrap();
+        place.unmount();
+        let mut database = Command::new("xfs_db");
+        let changed = database.args(["-x", "-c", header, "-c", "write -d magicnum 0"]);
+        assert!(changed.arg(&place.image).stdout(Stdio::null()).status().unwrap().success());
+        let before = fs::read(&place.image).unwrap();
+        is_refused(&place, "rw", "uxfs repair mends it");
+        let output = place.mount(&["-o", "ro"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("its headers are damaged"), "{header}: {said}");
+        assert_eq!(fs::read(place.directory.join("file")).unwrap(), b"contents");
+        assert!(fs::write(place.directory.join("another"), "").is_err());
+        let output = uxfs(&["umount", text(&place.directory)]);
+        assert!(output.status.success(), "{output:?}");
+        assert!(fs::read(&place.image).unwrap() == before, "{header}: the image has changed");
+    }
+}
+
 /// An inode that lies about its blocks cannot be freed: recovery cuts it off, as Linux does, and says so.
 #[test]
 fn damage_that_recovery_meets_is_told() {

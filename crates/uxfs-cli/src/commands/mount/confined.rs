@@ -22,7 +22,7 @@ use uxfs_block::{
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem,
-    mount::{mount_recovered, mount_without_log},
+    mount::{mount_recovered, mount_without_log, open_volume},
     recovery::RecoveryReport,
 };
 use uxfs_fuse::{
@@ -80,11 +80,16 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     }
     let _ = pressure::watch_all_caches();
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
-    let (file_system, recovered) = mount(device, options, cache_bytes)?;
+    let Opened { file_system, recovered, is_without_log } = mount(device, options, cache_bytes)?;
     require_direct_writes(&file_system, direct_bytes)?;
     let server = Arc::new(Server::new(file_system, settings));
     if let Some(recovered) = recovered {
         tell_of_recovery(&server, &recovered, arguments);
+    }
+    if is_without_log && !options.ignores_log {
+        let image = arguments.about();
+        let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
+        server.trouble.log.tell(Level::Warning, format_args!("{image}: {text}"));
     }
     let link = Arc::new(link);
     let told = |error: rustix::io::Errno| failed(error.into());
@@ -100,17 +105,17 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         });
         is_over.store(true, Ordering::Relaxed);
         tell(&server, format_args!("{}: unmounted, the image is made whole", arguments.about()));
-        close(&server, options)?;
+        close(&server, is_without_log)?;
         return served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
     }
     // It was not mounted.
-    close(&server, options)?;
+    close(&server, is_without_log)?;
     Ok(Exit::Success)
 }
 
 /// Makes the image whole. Without its log it cannot be, and nothing of it was changed.
-fn close(server: &Server, options: &FuseMountOptions) -> Result<(), Failure> {
-    if options.ignores_log { Ok(()) } else { server.close().map_err(not_for_changes) }
+fn close(server: &Server, is_without_log: bool) -> Result<(), Failure> {
+    if is_without_log { Ok(()) } else { server.close().map_err(not_for_changes) }
 }
 
 fn failed(error: io::Error) -> Failure {
@@ -158,11 +163,19 @@ impl Arguments {
     }
 }
 
+/// A file system that can be served.
+struct Opened {
+    file_system: Arc<FileSystem>,
+    recovered: Option<RecoveryReport>,
+    /// The log was left aside, because that was asked for, or because it is clean and the rest is damaged.
+    is_without_log: bool,
+}
+
 fn mount(
     device: Arc<dyn BlockDevice>,
     options: &FuseMountOptions,
     cache_bytes: u64,
-) -> Result<(Arc<FileSystem>, Option<RecoveryReport>), Failure> {
+) -> Result<Opened, Failure> {
     // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
     let device: Arc<dyn BlockDevice> = match options.is_read_only {
         true => Arc::new(OverlayDevice::new(device)),
@@ -173,12 +186,26 @@ fn mount(
         LogOptions { has_background: true, checkpoint_interval: Some(interval), ..LogOptions::default() };
     let mount_options =
         MountOptions { cache_budget_bytes: Some(cache_bytes), log, ..MountOptions::default() };
-    let mounted = match options.ignores_log {
-        true => mount_without_log(device, &mount_options).map(|mounted| (Arc::new(mounted), None)),
-        false => mount_recovered(device, &mount_options),
+    let without_log = |device| {
+        let file_system = Arc::new(mount_without_log(device, &mount_options)?);
+        Ok(Opened { file_system, recovered: None, is_without_log: true })
+    };
+    let mounted = if options.ignores_log {
+        without_log(device)
+    } else {
+        match mount_recovered(Arc::clone(&device), &mount_options) {
+            Ok((file_system, recovered)) => Ok(Opened { file_system, recovered, is_without_log: false }),
+            // For reading the headers of groups need not be right, and a clean log holds nothing that the image lacks.
+            Err(Error::Corrupt(_))
+                if options.is_read_only && open_volume(Arc::clone(&device), &mount_options).is_ok() =>
+            {
+                without_log(device)
+            }
+            Err(error) => Err(error),
+        }
     };
     let mounted = mounted.map_err(|error| refused(error, options))?;
-    check_root(&mounted.0)?;
+    check_root(&mounted.file_system)?;
     Ok(mounted)
 }
 
