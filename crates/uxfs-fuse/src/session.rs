@@ -37,7 +37,7 @@ use crate::{
     transport::{
         Service,
         device::DeviceChannel,
-        ring::{Looker, RingChannel, availability},
+        ring::{Callers, RingChannel, availability},
         turns::Turns,
     },
 };
@@ -282,10 +282,10 @@ pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChanne
     }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
     let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
-    let lookers: Vec<Arc<Looker>> = (0..queues).map(|_| Arc::default()).collect();
-    let of_all = (0..entries).flat_map(|_| (0..queues).zip(&lookers));
+    let callers: Vec<Arc<Callers>> = (0..queues).map(|_| Arc::default()).collect();
+    let of_all = (0..entries).flat_map(|_| (0..queues).zip(&callers));
     let channels =
-        of_all.map(|(queue, looker)| RingChannel::new(queue, settings.most_bytes(), Arc::clone(looker)));
+        of_all.map(|(queue, callers)| RingChannel::new(queue, settings.most_bytes(), Arc::clone(callers)));
     channels.collect::<Result<_, Errno>>().unwrap_or_default()
 }
 

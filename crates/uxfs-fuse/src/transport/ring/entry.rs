@@ -165,6 +165,8 @@ impl Drop for RingEntryMemory {
 pub struct Arrived {
     /// The request's own number.
     pub unique: u64,
+    /// The thread that made it, 0 for the kernel itself.
+    pub caller: u32,
     /// Of the first structure.
     pub operation_bytes: usize,
     /// Of names, data and extensions.
@@ -182,7 +184,12 @@ impl Arrived {
             (header.size_bytes as usize).checked_sub(size_of::<InHeader>())?.checked_sub(payload_bytes)?;
         let is_possible = operation_bytes <= shared.header.operation.len()
             && payload_bytes <= shared.bytes.len() - RingEntryMemory::ROOM_BYTES;
-        is_possible.then_some(Self { unique: header.unique, operation_bytes, payload_bytes })
+        is_possible.then_some(Self {
+            unique: header.unique,
+            caller: header.process_id,
+            operation_bytes,
+            payload_bytes,
+        })
     }
 }
 

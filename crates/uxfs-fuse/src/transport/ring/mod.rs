@@ -39,14 +39,11 @@ use crate::protocol::reply::header::ReplyHeader;
 
 /// After a request a thread looks for the next one for so long before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// A yield that takes longer has let another thread run: its processor has something to do, and this thread is woken there for little.
-const LONGEST_YIELD: Duration = Duration::from_micros(3);
-/// A look that ends so counts as much as so many that found a request.
-const WEIGHT_IN_VAIN: u32 = 4;
-/// With so many more in vain than found, requests of the queue are waited for asleep for a while: on a busy machine looking takes the
-/// processor from callers.
-const MOST_IN_VAIN: u32 = 16;
-const REQUESTS_ASLEEP: u32 = 256;
+/// A request of another caller than the one before counts as much as so many of the same.
+const WEIGHT_OF_CHANGE: u32 = 4;
+/// With so many more changes than that a queue has several callers at once: one runs while another waits, and to look would take the
+/// processor from them.
+const MOST_CHANGES: u32 = 64;
 /// Looks between two times at which other threads may have the processor.
 const LOOKS_BEFORE_YIELD: u32 = 16;
 /// Registering before the kernel has taken the reply to INIT is tried again after this.
@@ -59,28 +56,32 @@ const MOST_COPIED_BYTES: usize = 8 << 10;
 /// Replies to requests that are answered where they lie: counts and attributes.
 const SHORT_REPLY_BYTES: usize = 8 << 10;
 
-/// What threads of a queue know of the one that looks.
+/// What threads of a queue know of its callers.
 #[derive(Debug, Default)]
-pub struct Looker {
-    is_there: AtomicBool,
-    /// Requests that are still to be waited for asleep.
-    asleep: AtomicU32,
-    /// Looks that another thread ended, weighed against those that found a request. Of the one that looks.
-    in_vain: AtomicU32,
+pub struct Callers {
+    has_looker: AtomicBool,
+    /// The thread that made the last request.
+    last: AtomicU32,
+    /// Requests of another caller, weighed against those of the same.
+    changes: AtomicU32,
 }
 
-impl Looker {
-    fn has_found(&self) {
-        let in_vain = self.in_vain.load(Ordering::Relaxed);
-        self.in_vain.store(in_vain.saturating_sub(1), Ordering::Relaxed);
+impl Callers {
+    /// A request has come from this thread; 0 is the kernel itself, which runs beside them.
+    fn note(&self, thread: u32) {
+        if thread == 0 {
+            return;
+        }
+        let changes = self.changes.load(Ordering::Relaxed);
+        let changes = match self.last.swap(thread, Ordering::Relaxed) == thread {
+            true => changes.saturating_sub(1),
+            false => (changes + WEIGHT_OF_CHANGE).min(MOST_CHANGES),
+        };
+        self.changes.store(changes, Ordering::Relaxed);
     }
 
-    fn was_in_vain(&self) {
-        let in_vain = self.in_vain.load(Ordering::Relaxed) + WEIGHT_IN_VAIN;
-        if in_vain >= MOST_IN_VAIN {
-            self.asleep.store(REQUESTS_ASLEEP, Ordering::Relaxed);
-        }
-        self.in_vain.store(in_vain.min(MOST_IN_VAIN), Ordering::Relaxed);
+    fn are_several(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) > MOST_CHANGES / 2
     }
 }
 
@@ -89,7 +90,7 @@ impl Looker {
 pub struct RingChannel {
     submissions: Submissions,
     memory: RingEntryMemory,
-    looker: Arc<Looker>,
+    callers: Arc<Callers>,
     /// A request without much data.
     request: Vec<u8>,
     /// A reply to a request with much data.
@@ -98,15 +99,15 @@ pub struct RingChannel {
 
 impl RingChannel {
     /// With an entry in a queue. `payload_bytes`: see
-    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes). `looker` is the same for all entries of the queue. A
+    /// [`ring_payload_bytes`](crate::protocol::initialization::ring_payload_bytes). `callers` is the same for all entries of the queue. A
     /// device must be [attached](Self::attach) before it serves.
     ///
     /// # Errors
     /// The system gives no ring.
-    pub fn new(queue: u16, payload_bytes: usize, looker: Arc<Looker>) -> Result<Self, Errno> {
+    pub fn new(queue: u16, payload_bytes: usize, callers: Arc<Callers>) -> Result<Self, Errno> {
         Ok(Self {
             submissions: Submissions::new(queue)?,
-            looker,
+            callers,
             memory: RingEntryMemory::new(payload_bytes),
             request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
             reply: vec![0; SHORT_REPLY_BYTES],
@@ -166,15 +167,13 @@ impl RingChannel {
     /// Waits until the kernel gives the entry up. One thread of a queue looks for a while before it sleeps: a caller that it woke goes to a
     /// processor that has nothing to do, and waking that one costs more than the request. While it looks its own processor is no such.
     fn wait(&mut self) -> Result<Result<(), Errno>, Errno> {
-        let asleep = self.looker.asleep.load(Ordering::Relaxed);
-        if asleep > 0 {
-            self.looker.asleep.store(asleep - 1, Ordering::Relaxed);
+        if self.callers.are_several() {
             return self.submissions.wait(&mut self.memory);
         }
         self.submissions.submit()?;
-        if !self.looker.is_there.swap(true, Ordering::Acquire) {
+        if !self.callers.has_looker.swap(true, Ordering::Acquire) {
             let found = self.look_patiently();
-            self.looker.is_there.store(false, Ordering::Release);
+            self.callers.has_looker.store(false, Ordering::Release);
             if let Some(given_up) = found? {
                 return Ok(given_up);
             }
@@ -187,22 +186,11 @@ impl RingChannel {
         while begun.elapsed() < PATIENCE {
             for _ in 0..LOOKS_BEFORE_YIELD {
                 if let Some(given_up) = self.submissions.look(&mut self.memory)? {
-                    self.looker.has_found();
                     return Ok(Some(given_up));
                 }
                 hint::spin_loop();
             }
-            let given = Instant::now();
             thread::yield_now();
-            if given.elapsed() > LONGEST_YIELD {
-                // The other thread may have been a caller.
-                let found = self.submissions.look(&mut self.memory)?;
-                match found {
-                    Some(_) => self.looker.has_found(),
-                    None => self.looker.was_in_vain(),
-                }
-                return Ok(found);
-            }
         }
         Ok(None)
     }
@@ -213,6 +201,7 @@ impl RingChannel {
             return self.memory.put_reply(&ReplyHeader::error(self.memory.unique(), Errno::IO), 0);
         };
         let (begun, unique) = (Instant::now(), arrived.unique);
+        self.callers.note(arrived.caller);
         let outcome =
             |answer, reply_bytes| Outcome { way: Way::Ring, elapsed: begun.elapsed(), answer, reply_bytes };
         let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
@@ -241,5 +230,28 @@ impl RingChannel {
         }
         .unwrap_or((ReplyHeader::error(unique, Errno::IO), 0));
         self.memory.put_reply(&header, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Callers, MOST_CHANGES};
+
+    #[test]
+    fn callers_that_take_turns_are_several_and_one_with_helpers_is_not() {
+        let callers = Callers::default();
+        for round in 0..1000 {
+            callers.note(7);
+            // The kernel writes back for it, and another program looks in at times.
+            callers.note(if round % 10 == 9 { 8 } else { 0 });
+            assert!(!callers.are_several(), "round {round}");
+        }
+        for _ in 0..MOST_CHANGES {
+            callers.note(7);
+            callers.note(8);
+        }
+        assert!(callers.are_several());
+        (0..MOST_CHANGES).for_each(|_| callers.note(7));
+        assert!(!callers.are_several());
     }
 }
