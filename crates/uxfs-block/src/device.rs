@@ -233,6 +233,18 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Puts bytes into a pipe without copying them: it gets the pages that the system has cached, which later writes change. Gives how
+    /// many bytes the pipe took, fewer only where it is full. `None` where that is not possible: nothing is in the pipe then.
+    #[doc(alias = "splice")]
+    fn lend(
+        &self,
+        _offset_bytes: u64,
+        _length_bytes: usize,
+        _pipe: BorrowedFd<'_>,
+    ) -> Option<Result<usize, DeviceError>> {
+        None
+    }
+
     /// Gives holes of the file behind it room before they are written to. `None` where writes need no more room than there is: on block
     /// devices, in memory, in files without holes.
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {

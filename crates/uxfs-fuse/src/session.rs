@@ -37,6 +37,7 @@ use crate::{
     transport::{
         Service,
         device::DeviceChannel,
+        lending::ReplyPipe,
         ring::{Callers, RingChannel, availability},
         turns::Turns,
     },
@@ -110,7 +111,7 @@ impl<S: Served> Served for Arc<S> {
     }
 }
 
-/// Serves a mount until it is unmounted. `devices`: see [`devices`]; `rings`: see [`rings`]. `on_ready` is called once the kernel has its
+/// Serves a mount until it is unmounted. `devices`: see [`devices`]; `prepared`: see [`prepare`]. `on_ready` is called once the kernel has its
 /// first answer. The image is left to [`Server::close`](crate::server::Server::close).
 ///
 /// # Errors
@@ -118,22 +119,21 @@ impl<S: Served> Served for Arc<S> {
 pub fn serve<S: Served>(
     server: &S,
     devices: Vec<FuseDevice>,
-    mut rings: Vec<RingChannel>,
+    prepared: Prepared,
     on_ready: impl FnOnce(),
 ) -> Result<(), SessionError> {
     let most_bytes = server.settings().most_bytes();
-    let mut devices = devices.into_iter();
+    let Prepared { mut rings, pipes } = prepared;
+    let (mut devices, mut pipes) = (devices.into_iter(), pipes.into_iter());
     let first = devices.next().ok_or(SessionError::NoDevice)?;
     let turns = Arc::new(Turns::default());
-    let channel = |device: FuseDevice| DeviceChannel::new(device.into(), most_bytes, Arc::clone(&turns));
-    let others = devices.map(channel).collect();
+    let mut channel =
+        |device: FuseDevice| DeviceChannel::new(device.into(), most_bytes, pipes.next(), Arc::clone(&turns));
+    let others = devices.map(&mut channel).collect();
     if !server.settings().has_rings {
         rings.clear();
     }
-    for ring in &mut rings {
-        let device = first.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
-        ring.attach(device);
-    }
+    attach(&mut rings, &first)?;
     // Once the kernel has been told of rings it waits for them: they are there before.
     if !rings.is_empty() {
         server.offer_rings();
@@ -184,6 +184,14 @@ pub fn serve<S: Served>(
     });
     drop(first);
     outcome
+}
+
+fn attach(rings: &mut [RingChannel], device: &FuseDevice) -> Result<(), SessionError> {
+    for ring in rings {
+        let device = device.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
+        ring.attach(device);
+    }
+    Ok(())
 }
 
 /// Answers requests until the first one has been answered; `None` where it was unmounted before.
@@ -272,10 +280,28 @@ fn spawn<'s>(
     thread::Builder::new().name(name).spawn_scoped(scope, serve).map_err(SessionError::Thread)
 }
 
-/// Rings with the same number of entries for each queue; none where the kernel or the system has none. They can be made before there is a
-/// mount.
+/// What a confined process cannot make, and what can be made before there is a mount.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    rings: Vec<RingChannel>,
+    pipes: Vec<ReplyPipe>,
+}
+
+/// What a mount with so many threads takes.
 #[must_use]
-pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChannel> {
+pub fn prepare(settings: &Settings, threads: Option<NonZeroU16>) -> Prepared {
+    // Without a pipe a thread copies.
+    let pipes = (0..device_threads(threads)).map_while(|_| ReplyPipe::new().ok()).collect();
+    Prepared { rings: rings(settings, threads), pipes }
+}
+
+/// Threads that read requests from `/dev/fuse`.
+fn device_threads(threads: Option<NonZeroU16>) -> usize {
+    threads.map_or(USUAL_THREADS, |threads| threads.get().into()).min(MOST_DESCRIPTORS)
+}
+
+/// Rings with the same number of entries for each queue; none where the kernel or the system has none.
+fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChannel> {
     let Ok(queues) = availability::queues() else { return Vec::new() };
     if !settings.has_rings {
         return Vec::new();
@@ -295,8 +321,8 @@ pub fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChanne
 /// The device was taken before, or cannot be opened again.
 pub fn devices(mounted: &mut Mounted, threads: Option<NonZeroU16>) -> Result<Vec<FuseDevice>, SessionError> {
     let first = mounted.take_device().ok_or(SessionError::NoDevice)?;
-    let threads = threads.map_or(USUAL_THREADS, |threads| threads.get().into()).min(MOST_DESCRIPTORS);
-    let others: Vec<_> = (1..threads).map(|_| first.connect_another()).collect::<Result<_, _>>()?;
+    let others: Vec<_> =
+        (1..device_threads(threads)).map(|_| first.connect_another()).collect::<Result<_, _>>()?;
     let devices: Vec<_> = std::iter::once(first).chain(others).collect();
     // The process that serves may not do it itself.
     devices.iter().try_for_each(FuseDevice::set_nonblocking)?;

@@ -2,11 +2,13 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
+    os::fd::AsFd,
     sync::Arc,
 };
 
 use proptest::prelude::*;
+use rustix::pipe::{PipeFlags, pipe_with};
 use tempfile::NamedTempFile;
 
 use super::{
@@ -143,6 +145,24 @@ fn single_reads(subject: &Subject) {
     {
         assert_eq!(read(device, offset, length), model[offset..offset + length], "{offset} {length}");
     }
+}
+
+/// What is lent is what is read, also where it does not begin with a page, and as much as the pipe has room for.
+fn lent_bytes(subject: &Subject) {
+    let (device, model) = (subject.device.as_ref(), pattern());
+    let (source, sink) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+    let mut source = std::fs::File::from(source);
+    for (offset, length) in [(0, 4096), (511, 9000), (SIZE_BYTES - 1, 1), (8192, SIZE_BYTES - 8192)] {
+        let Some(lent) = device.lend(offset as u64, length, sink.as_fd()) else { continue };
+        let count = lent.unwrap();
+        assert!(count == length || count >= 15 * 4096 && length > 16 * 4096, "{offset} {length}: {count}");
+        let mut bytes = vec![0; count];
+        source.read_exact(&mut bytes).unwrap();
+        assert!(bytes == model[offset..offset + count], "{offset} {length}");
+    }
+    let outside = device.lend(SIZE_BYTES as u64 - 1, 2, sink.as_fd());
+    assert!(outside.is_none_or(|lent| lent.is_err()));
+    assert_eq!(source.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
 }
 
 fn accesses_outside_fail(subject: &Subject) {
@@ -283,6 +303,11 @@ macro_rules! conformance {
             #[test]
             fn single_reads() {
                 super::single_reads(&super::$make(&super::pattern()));
+            }
+
+            #[test]
+            fn lent_bytes() {
+                super::lent_bytes(&super::$make(&super::pattern()));
             }
 
             #[test]

@@ -10,6 +10,7 @@ use std::{
 use rustix::{
     fs::{self as system, AtFlags, FileType, OFlags, StatxFlags},
     io::Errno,
+    pipe::{SpliceFlags, splice},
 };
 
 use super::OpenOptions;
@@ -123,6 +124,48 @@ impl OpenFile {
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
         let result = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], 0, flags);
         !matches!(result, Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS))
+    }
+
+    /// As [`BlockDevice::lend`](crate::device::BlockDevice::lend). Past the page cache the system would copy all the same.
+    pub fn lend(
+        &self,
+        offset_bytes: u64,
+        length_bytes: usize,
+        pipe: BorrowedFd<'_>,
+    ) -> Option<Result<usize, DeviceError>> {
+        if self.alignment != Alignment::NONE {
+            return None;
+        }
+        let failed = |source| DeviceError {
+            operation: DeviceOperation::Read,
+            offset_bytes,
+            length_bytes: length_bytes as u64,
+            source,
+        };
+        let mut position = match self.position(DeviceOperation::Read, offset_bytes, length_bytes as u64) {
+            Ok(position) => position,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut lent = 0;
+        while lent < length_bytes {
+            match splice(
+                &self.file,
+                Some(&mut position),
+                pipe,
+                None,
+                length_bytes - lent,
+                SpliceFlags::NONBLOCK,
+            ) {
+                Ok(0) => return Some(Err(failed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(count) => lent += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // This kind of file has no pages to lend.
+                Err(Errno::INVAL) if lent == 0 => return None,
+                Err(error) => return Some(Err(failed(error.into()))),
+            }
+        }
+        Some(Ok(lent))
     }
 
     /// As [`BlockDevice::share_from_file`](crate::device::BlockDevice::share_from_file). `copy_file_range` shares where

@@ -176,6 +176,15 @@ impl BlockDevice for UringDevice {
         self.open.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
     }
 
+    fn lend(
+        &self,
+        offset_bytes: u64,
+        length_bytes: usize,
+        pipe: BorrowedFd<'_>,
+    ) -> Option<Result<usize, DeviceError>> {
+        self.open.lend(offset_bytes, length_bytes, pipe)
+    }
+
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         HoleFiller::of(&self.open)
     }

@@ -10,9 +10,11 @@ use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeWriteGuard, lock_in_order},
 };
+use uxfs_block::device::BlockDevice;
 use uxfs_engine::inode::edit::EditInode;
 use uxfs_volume::{
     error::{Error, OperationError, Result},
+    file_data::ranges::DataRanges,
     inode::{FileType, InodeFlags},
 };
 
@@ -33,6 +35,24 @@ fn check_flags(inode: &EditInode, forbidding: InodeFlags) -> Result<()> {
 }
 
 const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+
+/// Calls `take` with where the data of a part of a file lies, with the end of the part (the file's end at most), and with the device. What
+/// lies between the ranges is zero. Until it returns nothing else changes the file or its blocks.
+///
+/// # Errors
+/// As [`FileSystem::read`], without those of the device.
+pub fn with_data<T>(
+    file_system: &FileSystem,
+    file: &InodeHandle,
+    start_bytes: u64,
+    length_bytes: u64,
+    take: impl FnOnce(DataRanges<'_>, u64, &dyn BlockDevice) -> T,
+) -> Result<T> {
+    let inode = file.read();
+    let end_bytes = start_bytes.saturating_add(length_bytes).min(inode.size_bytes()).max(start_bytes);
+    let ranges = file_system.data_ranges_between(&inode, start_bytes, end_bytes)?;
+    Ok(take(ranges, end_bytes, file_system.device().as_ref()))
+}
 
 impl FileSystem {
     /// Reads from a file: see [`Volume::read_file`](uxfs_volume::volume::Volume::read_file).

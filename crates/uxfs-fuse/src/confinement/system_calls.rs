@@ -32,6 +32,8 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sync_file_range,
     libc::SYS_fallocate,
     libc::SYS_fadvise64,
+    // Between the image, pipes and the mount.
+    libc::SYS_splice,
     libc::SYS_fstat,
     libc::SYS_close,
     libc::SYS_ppoll,

@@ -1,10 +1,10 @@
 //! OPEN, READ, WRITE and what else changes contents.
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{fs::OFlags, io::Errno, param::page_size};
 use uxfs_filesystem::{
     file::{
         Touch,
-        handles::{self, write_opened},
+        handles::{self, with_data, write_opened},
         share::CloneRange,
         space::SizeChange,
     },
@@ -20,9 +20,14 @@ use crate::{
         request::operation::{CopyFileRange, Fallocate, Fsync, Open, Read, Release, Seek, SeekTarget, Write},
         wire::files::{CopyFileRangeOut, SeekOut, WriteOut},
     },
-    transport::ReplyBuffer,
+    transport::{
+        ReplyBuffer,
+        lending::{Filled, Lender},
+    },
 };
 
+/// Shorter contents are copied: that takes fewer calls.
+const LEAST_LENT_BYTES: u32 = 64 << 10;
 /// Bytes that are copied at once, where blocks cannot be shared.
 const COPY_BYTES: usize = 1 << 20;
 /// One copy copies no more: its caller waits.
@@ -48,11 +53,51 @@ impl Server {
 
     pub(super) fn read(&self, node: u64, read: &Read, reply: &mut ReplyBuffer<'_>) -> Answered {
         let file = self.opened(read.handle, node)?;
+        if let Some(lender) = reply.lender()
+            && read.size_bytes >= LEAST_LENT_BYTES
+            && self.lend(&file, read, lender)?
+        {
+            self.was_read(&file);
+            return Ok(());
+        }
         let room = reply.room(read.size_bytes as usize);
         let count = self.file_system.read(&file, read.offset_bytes, room).map_err(number)?;
         reply.advance(count);
         self.was_read(&file);
         Ok(())
+    }
+
+    /// Sends contents without copying them into this process. Gives whether that was possible: where there is a hole it is not.
+    fn lend(&self, file: &InodeHandle, read: &Read, lender: &mut Lender<'_>) -> Result<bool, Errno> {
+        let (start_bytes, length_bytes) = (read.offset_bytes, u64::from(read.size_bytes));
+        // While the file is held its blocks stay its own.
+        let lent =
+            with_data(&self.file_system, file, start_bytes, length_bytes, |ranges, end_bytes, device| {
+                let length = end_bytes.saturating_sub(start_bytes) as usize;
+                let (mut position, mut pages) = (start_bytes, 0);
+                for range in ranges.clone() {
+                    if range.offset_bytes != position {
+                        return false;
+                    }
+                    position = range.end_bytes();
+                    // Neither its first page nor its last need be whole.
+                    pages += range.length_bytes as usize / page_size() + 2;
+                }
+                if position != end_bytes || length == 0 || pages > lender.room_pages() {
+                    return false;
+                }
+                lender.send(length, |pipe| {
+                    for range in ranges {
+                        match device.lend(range.device_offset_bytes, range.length_bytes as usize, pipe) {
+                            Some(Ok(count)) if count as u64 == range.length_bytes => {}
+                            Some(_) => return Filled::InPart,
+                            None => return Filled::Never,
+                        }
+                    }
+                    Filled::Whole
+                })
+            });
+        lent.map_err(number)
     }
 
     /// The time that a change of contents gives a file. A kernel that caches writes has the times of files, and sends them: another time

@@ -18,6 +18,7 @@ use zerocopy::FromBytes;
 
 use super::{
     Answer, End, Outcome, ReplyBuffer, Service, Way,
+    lending::{Lender, ReplyPipe},
     turns::{Effort, Turn, Turns},
 };
 use crate::protocol::{
@@ -47,6 +48,8 @@ pub struct DeviceChannel {
     request: Vec<u8>,
     /// Header and payload.
     reply: Vec<u8>,
+    /// Where replies may be lent.
+    pipe: Option<ReplyPipe>,
     turns: Arc<Turns>,
     patience: Duration,
     /// Requests that are still to be waited for asleep, because other programs want the processors.
@@ -65,12 +68,13 @@ impl DeviceChannel {
     /// Over an open `/dev/fuse` that [does not wait](crate::mounting::device::FuseDevice::set_nonblocking). `most_bytes`: of data in a request
     /// or a reply. `turns`: of the mount.
     #[must_use]
-    pub fn new(device: OwnedFd, most_bytes: usize, turns: Arc<Turns>) -> Self {
+    pub fn new(device: OwnedFd, most_bytes: usize, pipe: Option<ReplyPipe>, turns: Arc<Turns>) -> Self {
         let data_bytes = most_bytes.max(LEAST_DATA_BYTES);
         Self {
             device,
             request: vec![0; data_bytes + REQUEST_ROOM_BYTES],
             reply: vec![0; HEADER_BYTES + data_bytes],
+            pipe,
             turns,
             patience: PATIENCE,
             asleep: 0,
@@ -198,8 +202,14 @@ impl DeviceChannel {
         let request = self.request.get(..length).unwrap_or_default();
         let unique = unique_of(request);
         let (head, room) = self.reply.split_at_mut(HEADER_BYTES);
-        let mut reply = ReplyBuffer::new(room);
+        let lender = self.pipe.as_ref().map(|pipe| Lender::new(pipe, self.device.as_fd(), unique));
+        let mut reply = ReplyBuffer::new(room).or_lent(lender);
         let answer = service.answer(request, &mut reply);
+        if let Some(lent) = reply.lent() {
+            let (elapsed, reply_bytes) = (begun.elapsed(), lent.length_bytes);
+            service.answered(request, &Outcome { way: Way::Device, elapsed, answer, reply_bytes });
+            return Ok(!matches!(lent.result, Err(Errno::NODEV | Errno::CONNABORTED)));
+        }
         let (header, payload_bytes) = match answer {
             Answer::Nothing => {
                 service.answered(

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | here | what a transport and a service promise each other |
 //! | [`device`] | `/dev/fuse`, each thread with a descriptor of its own |
+//! | [`lending`] | replies of `/dev/fuse` whose data are pages of the image |
 //! | [`turns`] | which thread of `/dev/fuse` looks for the next request |
 //! | [`ring`] | FUSE over io_uring, each thread with a ring of its own |
 //!
@@ -16,6 +17,7 @@
 //! 2. A thread has one buffer for requests and one for replies: a request allocates nothing.
 
 pub mod device;
+pub mod lending;
 pub mod ring;
 pub mod turns;
 
@@ -23,7 +25,10 @@ use std::{sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 
-use self::turns::Effort;
+use self::{
+    lending::{Lender, Sent},
+    turns::Effort,
+};
 
 /// What answers requests.
 pub trait Service: Send + Sync {
@@ -116,12 +121,30 @@ pub enum Answer {
 pub struct ReplyBuffer<'b> {
     bytes: &'b mut [u8],
     length: usize,
+    lender: Option<Lender<'b>>,
 }
 
 impl<'b> ReplyBuffer<'b> {
     /// An empty reply, with room for as much as `bytes` has.
     pub fn new(bytes: &'b mut [u8]) -> Self {
-        Self { bytes, length: 0 }
+        Self { bytes, length: 0, lender: None }
+    }
+
+    /// The reply may go through a pipe instead.
+    #[must_use]
+    pub fn or_lent(self, lender: Option<Lender<'b>>) -> Self {
+        Self { lender, ..self }
+    }
+
+    /// The pipe, where there is one.
+    pub fn lender(&mut self) -> Option<&mut Lender<'b>> {
+        self.lender.as_mut()
+    }
+
+    /// What went through the pipe. Then the buffer is not sent.
+    #[must_use]
+    pub fn lent(&self) -> Option<Sent> {
+        self.lender.as_ref()?.sent()
     }
 
     /// Adds bytes. What does not fit is an error of the service.

@@ -5,6 +5,7 @@
 mod fixed;
 mod holes;
 mod ioctls;
+mod lending;
 mod rings;
 mod set_id;
 mod slow;
@@ -73,9 +74,9 @@ impl Served {
         let _watchdog = Watchdog::new(&[&mount_point]);
         let outcome = thread::scope(|scope| {
             let serving = scope.spawn(|| {
-                let rings = session::rings(server.settings(), None);
+                let prepared = session::prepare(server.settings(), None);
                 let devices = session::devices(&mut mounted, None).unwrap();
-                session::serve(&service, devices, rings, || session::set_kernel_limits(&mounted))
+                session::serve(&service, devices, prepared, || session::set_kernel_limits(&mounted))
             });
             let used = scope.spawn(|| usage(&mount_point)).join();
             if direct::unmount(&mount_point, false).is_err() {

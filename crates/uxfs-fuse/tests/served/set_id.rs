@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, Permissions},
     os::unix::fs::{FileExt, PermissionsExt},
+    sync::Arc,
     thread,
 };
 
@@ -27,7 +28,7 @@ fn takes_set_id(request: &Request<'_>) -> bool {
 #[test]
 fn a_write_that_takes_set_id_is_not_lost_to_writeback() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let slow = |server| Slow { server, is_slow: takes_set_id };
+    let slow = |server| Slow { server, is_slow: takes_set_id, lent: Arc::default() };
     let closed = Served::new("set-id", 300).used_and_closed("allow_other,nouring", slow, |root| {
         let path = root.join("file");
         let file = File::create_new(&path).unwrap();

@@ -1,6 +1,13 @@
-//! A server that is slow to answer some requests, so that others overtake them.
+//! A server that is slow to answer some requests, so that others overtake them, and counts the replies that were lent.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use uxfs_fuse::{
     protocol::{initialization::Negotiated, request::Request},
@@ -16,6 +23,7 @@ pub const DELAY: Duration = Duration::from_millis(60);
 pub struct Slow {
     pub server: Arc<Server>,
     pub is_slow: fn(&Request<'_>) -> bool,
+    pub lent: Arc<AtomicU64>,
 }
 
 impl Slow {
@@ -28,6 +36,7 @@ impl Slow {
 impl Service for Slow {
     fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
         let answer = self.server.answer(request, reply);
+        self.lent.fetch_add(reply.lent().is_some().into(), Ordering::Relaxed);
         if self.is_slow(request) {
             thread::sleep(DELAY);
         }

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
     path::Path,
+    sync::Arc,
     thread,
 };
 
@@ -48,7 +49,7 @@ fn looked_at_after(path: &Path, change: impl FnOnce()) -> fs::Metadata {
 fn attributes_of_before_a_change_do_not_come_back() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     for options in ["nouring", "nouring,no_writeback_cache"] {
-        let slow = |server| Slow { server, is_slow: gives_attributes };
+        let slow = |server| Slow { server, is_slow: gives_attributes, lent: Arc::default() };
         let served = Served::new("stale", 300);
         let closed = served.used_and_closed(options, slow, |root| {
             let (directory, file) = (root.join("directory"), root.join("file"));

@@ -84,10 +84,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         has_rings: AtomicBool::new(false),
         notifier: Notifier::default(),
     };
-    let rings = session::rings(&null.settings, None);
+    let prepared = session::prepare(&null.settings, None);
     let mut mounted = mounting::mount("null".as_ref(), &arguments.directory, &options)?;
     let devices = session::devices(&mut mounted, None)?;
-    Ok(session::serve(&null, devices, rings, || session::set_kernel_limits(&mounted))?)
+    Ok(session::serve(&null, devices, prepared, || session::set_kernel_limits(&mounted))?)
 }
 
 impl Served for Null {

@@ -67,7 +67,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // Without rings the image is read and written by ordinary calls.
     let _ = uring::prepare_rings(threads);
     let device = arguments.open(options)?;
-    let rings = session::rings(&settings, options.threads);
+    let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
@@ -98,7 +98,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         let is_over = Arc::<AtomicBool>::default();
         look_after(&server, &link, [interrupt.flag(), Arc::clone(&is_over)]);
         let devices = descriptors.into_iter().map(FuseDevice::from).collect();
-        let served = session::serve(server.as_ref(), devices, rings, || {
+        let served = session::serve(server.as_ref(), devices, prepared, || {
             // Where the other process is gone, the mount is there all the same.
             let _ = link.send(Message::Served, &[]);
             tell(&server, format_args!("{}: mounted", arguments.about()));

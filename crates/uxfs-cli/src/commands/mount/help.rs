@@ -30,7 +30,7 @@ Options for -o, as in /etc/fstab; later ones win:
   uring, nouring            requests come through io_uring; they do not (usual: where the kernel offers it)
   writeback_cache           the kernel collects writes (usual)
   no_writeback_cache        it passes each on
-  max_read=BYTES            longest read that the kernel asks for
+  max_read=BYTES            longest read that the kernel asks for [512K; longer ones are copied twice]
   log=LEVEL                 what is told: error, warn (usual), info, debug; on standard error with -f, else in the system's log
   debug                     a line for each request, with its reply and the time that it took
   auto_unmount              unmount when the process that mounts ends, however it ends

@@ -14,6 +14,7 @@ use rustix::{
 };
 
 use super::{AccessTimes, FuseMountOptions, list::escaped};
+use crate::transport::lending::MOST_LENT_BYTES;
 
 /// The type bits of a directory's mode, which the kernel wants to know before it can ask for the root.
 const ROOT_MODE: u32 = 0o040_000;
@@ -74,14 +75,17 @@ impl FuseMountOptions {
         if self.allows_other_users.unwrap_or(true) {
             data.push_str(",allow_other");
         }
-        if let Some(bytes) = self.max_read_bytes {
-            data.push_str(&format!(",max_read={bytes}"));
-        }
+        data.push_str(&format!(",max_read={}", self.longest_read_bytes()));
         if is_block_device {
             data.push_str(&format!(",blksize={DEVICE_BLOCK_BYTES}"));
         }
         // No NUL is among them.
         CString::new(data).unwrap_or_default()
+    }
+
+    /// Longer reads could not be lent.
+    fn longest_read_bytes(&self) -> u32 {
+        self.max_read_bytes.unwrap_or(MOST_LENT_BYTES)
     }
 
     /// The type for mount(2).
@@ -119,9 +123,7 @@ impl FuseMountOptions {
                 list.extend_from_slice(word.as_bytes());
             }
         }
-        if let Some(bytes) = self.max_read_bytes {
-            list.extend_from_slice(format!(",max_read={bytes}").as_bytes());
-        }
+        list.extend_from_slice(format!(",max_read={}", self.longest_read_bytes()).as_bytes());
         list.extend_from_slice(b",subtype=");
         list.extend(escaped(self.subtype.as_bytes()));
         list.extend_from_slice(b",fsname=");

@@ -165,9 +165,9 @@ fn options_become_data_of_the_kernel() {
     let owner = MountOwner { user: Uid::from_raw(7), group: Gid::from_raw(8) };
     let input = io::stdin();
     for (list, is_block_device, expected) in [
-        ("", false, "default_permissions,allow_other"),
+        ("", false, "default_permissions,allow_other,max_read=524288"),
         ("no_allow_other,max_read=65536", false, "default_permissions,max_read=65536"),
-        ("", true, "default_permissions,allow_other,blksize=4096"),
+        ("", true, "default_permissions,allow_other,max_read=524288,blksize=4096"),
     ] {
         let data = parsed(list).kernel_data(input.as_fd(), owner, is_block_device);
         assert_eq!(data.to_str().unwrap(), format!("fd=0,rootmode=40000,user_id=7,group_id=8,{expected}"));
@@ -179,14 +179,14 @@ fn options_become_data_of_the_kernel() {
 #[test]
 fn options_become_a_list_for_fusermount() {
     for (list, image, expected) in [
-        ("", "/a b.img", "default_permissions,subtype=uxfs,fsname=/a b.img"),
+        ("", "/a b.img", "default_permissions,max_read=524288,subtype=uxfs,fsname=/a b.img"),
         (
             "ro,noexec,noatime,allow_other,max_read=4096,uid=5,lazytime,threads=3",
             "a,b\\c",
             r"default_permissions,ro,noexec,noatime,allow_other,max_read=4096,subtype=uxfs,fsname=a\,b\\c",
         ),
-        ("fsname=x,subtype=y,auto_unmount", "i", "default_permissions,subtype=y,fsname=x"),
-        ("", "", "default_permissions,subtype=uxfs,fsname=uxfs"),
+        ("fsname=x,subtype=y,auto_unmount", "i", "default_permissions,max_read=524288,subtype=y,fsname=x"),
+        ("", "", "default_permissions,max_read=524288,subtype=uxfs,fsname=uxfs"),
     ] {
         assert_eq!(parsed(list).fusermount_list(OsStr::new(image)), *expected, "{list}");
     }
