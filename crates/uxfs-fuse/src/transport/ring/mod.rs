@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | one thread's end: it registers its entry, answers, and gives the entry back |
 //! | [`entry`] | the memory of an entry, and the submissions that hand it to the kernel |
+//! | [`place`] | the processors on which a thread runs |
 //! | [`availability`] | whether kernel and system let a mount have rings, and how many queues they need |
 //!
 //! The kernel has a queue for each processor, and puts a request into that of the processor on which its caller runs. A queue with several
@@ -16,6 +17,7 @@
 
 pub mod availability;
 pub mod entry;
+pub mod place;
 
 use std::{
     hint,
@@ -28,12 +30,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::{
-    io::Errno,
-    thread::{CpuSet, sched_setaffinity},
-};
+use rustix::io::Errno;
 
-use self::entry::{Arrived, RingEntryMemory, Submissions};
+use self::{
+    entry::{Arrived, RingEntryMemory, Submissions},
+    place::Place,
+};
 use super::{Answer, End, Outcome, ReplyBuffer, Service, Way};
 use crate::protocol::reply::header::ReplyHeader;
 
@@ -91,6 +93,7 @@ pub struct RingChannel {
     submissions: Submissions,
     memory: RingEntryMemory,
     callers: Arc<Callers>,
+    place: Place,
     /// A request without much data.
     request: Vec<u8>,
     /// A reply to a request with much data.
@@ -108,6 +111,7 @@ impl RingChannel {
         Ok(Self {
             submissions: Submissions::new(queue)?,
             callers,
+            place: Place::new(queue),
             memory: RingEntryMemory::new(payload_bytes),
             request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
             reply: vec![0; SHORT_REPLY_BYTES],
@@ -119,16 +123,9 @@ impl RingChannel {
         self.submissions.attach(device);
     }
 
-    /// Keeps the calling thread on the processor of its queue. The kernel puts a request into the queue of the processor on which its caller
-    /// runs: to wake a thread there is a switch, to wake one on another processor an interrupt, which is dear in a virtual machine.
-    pub fn stay_beside_callers(&self) {
-        let mut processors = CpuSet::new();
-        let processor = usize::from(self.submissions.queue());
-        if processor < CpuSet::MAX_CPU {
-            processors.set(processor);
-            // A processor may be missing or forbidden: then the thread runs anywhere.
-            let _ = sched_setaffinity(None, &processors);
-        }
+    /// Keeps the calling thread beside the callers of its queue, as far as that is good: see [`Place`].
+    pub fn stay_beside_callers(&mut self) {
+        self.place.begin();
     }
 
     /// Answers requests until the file system is unmounted, or `stop` is set and a request has been answered. The kernel must have taken
@@ -167,7 +164,7 @@ impl RingChannel {
     /// Waits until the kernel gives the entry up. One thread of a queue looks for a while before it sleeps: a caller that it woke goes to a
     /// processor that has nothing to do, and waking that one costs more than the request. While it looks its own processor is no such.
     fn wait(&mut self) -> Result<Result<(), Errno>, Errno> {
-        if self.callers.are_several() {
+        if self.callers.are_several() || self.place.is_away() {
             return self.submissions.wait(&mut self.memory);
         }
         self.submissions.submit()?;
@@ -206,6 +203,7 @@ impl RingChannel {
             |answer, reply_bytes| Outcome { way: Way::Ring, elapsed: begun.elapsed(), answer, reply_bytes };
         let (answer, filled_bytes) = if arrived.payload_bytes <= MOST_COPIED_BYTES {
             self.memory.copy_request(&arrived, &mut self.request);
+            self.place.note(service.effort(&self.request));
             let mut reply = ReplyBuffer::new(self.memory.payload());
             let answer = service.answer(&self.request, &mut reply);
             let reply_bytes = reply.filled().len();
@@ -213,6 +211,7 @@ impl RingChannel {
             (answer, reply_bytes)
         } else {
             let request = self.memory.joined_request(&arrived);
+            self.place.note(service.effort(request));
             let mut reply = ReplyBuffer::new(&mut self.reply);
             let answer = service.answer(request, &mut reply);
             let filled = reply.filled();
