@@ -22,7 +22,10 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    process::{Resource, getrlimit},
+};
 use thiserror::Error;
 
 use crate::{
@@ -290,8 +293,10 @@ pub struct Prepared {
 /// What a mount with so many threads takes.
 #[must_use]
 pub fn prepare(settings: &Settings, threads: Option<NonZeroU16>) -> Prepared {
-    // Without a pipe a thread copies.
-    let pipes = (0..device_threads(threads)).map_while(|_| ReplyPipe::new().ok()).collect();
+    // Without a pipe a thread copies. Without descriptors there is no mount: pipes, of two each, take a quarter of them at most.
+    let most = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize) / 8;
+    let count = device_threads(threads);
+    let pipes = (0..count).take_while(|_| count <= most).map_while(|_| ReplyPipe::new().ok()).collect();
     Prepared { rings: rings(settings, threads), pipes }
 }
 

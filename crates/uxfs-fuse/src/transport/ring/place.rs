@@ -1,8 +1,8 @@
 //! Where a thread of a queue runs.
 //!
 //! The kernel puts a request into the queue of the processor on which its caller runs. To wake a thread there is a switch, to wake one on
-//! another processor an interrupt, which is dear in a virtual machine. But to copy much data there keeps the caller waiting: while it reads
-//! what is there, other threads bring what it reads next.
+//! another processor an interrupt, which is dear in a virtual machine. But much data that is copied there keeps the caller waiting: while it
+//! reads the data that have come, other threads bring the next.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
