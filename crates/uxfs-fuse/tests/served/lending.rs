@@ -87,7 +87,9 @@ fn a_read_shows_no_other_files_bytes() {
     let served = Served::new("lending-races", 300);
     served.used("nouring", |root| {
         let (file, other) = (root.join("file"), root.join("other"));
-        synced(&root.join("filler"), &vec![b'f'; 180 * MEBIBYTE], 0);
+        let free = rustix::fs::statvfs(root).unwrap();
+        let filler = (free.f_bavail * free.f_bsize) as usize - 12 * MEBIBYTE;
+        synced(&root.join("filler"), &vec![b'f'; filler], 0);
         synced(&file, &vec![b'a'; 8 * MEBIBYTE], 0);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
