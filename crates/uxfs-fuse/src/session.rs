@@ -73,6 +73,9 @@ pub enum SessionError {
     /// A descriptor cannot be had twice.
     #[error("too many descriptors: {0}")]
     Descriptor(io::Error),
+    /// The system has no memory for the buffers of a thread.
+    #[error("no memory for requests: {0}")]
+    Memory(io::Error),
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
@@ -130,9 +133,11 @@ pub fn serve<S: Served>(
     let (mut devices, mut pipes) = (devices.into_iter(), pipes.into_iter());
     let first = devices.next().ok_or(SessionError::NoDevice)?;
     let turns = Arc::new(Turns::default());
-    let mut channel =
-        |device: FuseDevice| DeviceChannel::new(device.into(), most_bytes, pipes.next(), Arc::clone(&turns));
-    let others = devices.map(&mut channel).collect();
+    let mut channel = |device: FuseDevice| {
+        let channel = DeviceChannel::new(device.into(), most_bytes, pipes.next(), Arc::clone(&turns));
+        channel.map_err(SessionError::Memory)
+    };
+    let others = devices.map(&mut channel).collect::<Result<_, _>>()?;
     if !server.settings().has_rings {
         rings.clear();
     }
@@ -143,7 +148,7 @@ pub fn serve<S: Served>(
     }
     let worker = first.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
     let worker = server.notifier().worker(worker);
-    let mut first = channel(first);
+    let mut first = channel(first)?;
     let (stop, gate) = (AtomicBool::new(false), Gate::default());
     let outcome = thread::scope(|scope| {
         let (stop, gate) = (&stop, &gate);
@@ -159,8 +164,6 @@ pub fn serve<S: Served>(
             Ok(())
         });
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
-        let has_rings =
-            |negotiated: Negotiated| negotiated.capabilities.contains(Capabilities::OVER_IO_URING);
         let serve =
             |first: &mut DeviceChannel| first.serve(server, stop).map(drop).inspect_err(|_| server.failed());
         let mut outcome = match negotiated {
@@ -207,6 +210,10 @@ fn negotiate<S: Served>(first: &mut DeviceChannel, server: &S) -> Result<Option<
             return Ok(None);
         }
     }
+}
+
+fn has_rings(negotiated: Negotiated) -> bool {
+    negotiated.capabilities.contains(Capabilities::OVER_IO_URING)
 }
 
 /// What threads wait for.

@@ -1,7 +1,12 @@
-//! Descriptors that a process inherited without a use for them.
+//! Descriptors that a process inherited without a use for them, and room for its own.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::{io, os::fd::AsFd};
+
+use rustix::io::fcntl_dupfd_cloexec;
+
+/// More than a mount has open.
+const ROOM: i32 = 256;
 
 /// Closes all but the standard ones. Only at the start of a process, before it opens anything: what is closed here may belong to no value of
 /// this program.
@@ -15,4 +20,10 @@ pub fn close_inherited() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Lets the kernel's table of descriptors grow now, while the process has one thread: later the kernel would have all threads leave the old
+/// table first, which takes some 10 ms. Where the limit of descriptors is lower, nothing happens.
+pub fn make_room() {
+    drop(fcntl_dupfd_cloexec(io::stdin().as_fd(), ROOM - 1));
 }

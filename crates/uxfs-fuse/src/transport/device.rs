@@ -1,6 +1,7 @@
 //! `/dev/fuse`: a request is what one read gives, a reply is one write.
 
 use std::{
+    io,
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
@@ -14,6 +15,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
+use uxfs_block::aligned_buffer::AlignedBuffer;
 use zerocopy::FromBytes;
 
 use super::{
@@ -45,9 +47,9 @@ const REQUESTS_ASLEEP: u32 = 256;
 #[derive(Debug)]
 pub struct DeviceChannel {
     device: OwnedFd,
-    request: Vec<u8>,
+    request: AlignedBuffer,
     /// Header and payload.
-    reply: Vec<u8>,
+    reply: AlignedBuffer,
     /// Where replies may be lent.
     pipe: Option<ReplyPipe>,
     turns: Arc<Turns>,
@@ -67,18 +69,26 @@ enum Looked {
 impl DeviceChannel {
     /// Over an open `/dev/fuse` that [does not wait](crate::mounting::device::FuseDevice::set_nonblocking). `most_bytes`: of data in a request
     /// or a reply. `turns`: of the mount.
-    #[must_use]
-    pub fn new(device: OwnedFd, most_bytes: usize, pipe: Option<ReplyPipe>, turns: Arc<Turns>) -> Self {
+    ///
+    /// # Errors
+    /// The system has no more memory for this process.
+    pub fn new(
+        device: OwnedFd,
+        most_bytes: usize,
+        pipe: Option<ReplyPipe>,
+        turns: Arc<Turns>,
+    ) -> io::Result<Self> {
         let data_bytes = most_bytes.max(LEAST_DATA_BYTES);
-        Self {
+        Ok(Self {
             device,
-            request: vec![0; data_bytes + REQUEST_ROOM_BYTES],
-            reply: vec![0; HEADER_BYTES + data_bytes],
+            // Fresh mappings, whose pages are there once they are used: to fill them here would take most of the time that a mount takes.
+            request: AlignedBuffer::page_aligned(data_bytes + REQUEST_ROOM_BYTES)?,
+            reply: AlignedBuffer::page_aligned(HEADER_BYTES + data_bytes)?,
             pipe,
             turns,
             patience: PATIENCE,
             asleep: 0,
-        }
+        })
     }
 
     /// Requests come another way: it never looks without sleeping.

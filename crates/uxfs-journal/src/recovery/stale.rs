@@ -25,6 +25,8 @@ use crate::{
 
 /// As many blocks as records that were under way can take.
 pub(super) const STALE_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_SIZE_BYTES / BLOCK as u32;
+/// Blocks read at once: every mount looks at them, and a small buffer stays in the processor's cache.
+const READ_BLOCKS: u32 = 128;
 
 /// Overwrites what may lie ahead of the head of the log in `area`, up to the tail, and flushes. `device` is where the log
 /// lies, for writing.
@@ -42,11 +44,17 @@ pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn Block
 /// # Errors
 /// As there.
 pub fn clear_ahead_of_clean(area: &LogArea<'_>, log: &CleanLog, device: &dyn BlockDevice) -> Result<()> {
+    let mut buffer = vec![0; READ_BLOCKS as usize * BLOCK];
     for (first, blocks, cycle) in parts_ahead(area, log.head, log.newest) {
-        let mut bytes = vec![0; blocks as usize * BLOCK];
-        area.read(first, &mut bytes)?;
-        if bytes.chunks_exact(BLOCK).any(|block| cycle_of_block(block) != Some(cycle)) {
-            return clear(area, log.head, log.newest, device);
+        let mut done = 0;
+        while done < blocks {
+            let count = READ_BLOCKS.min(blocks - done);
+            let bytes = buffer.get_mut(..count as usize * BLOCK).unwrap_or_default();
+            area.read(first + done, bytes)?;
+            if bytes.chunks_exact(BLOCK).any(|block| cycle_of_block(block) != Some(cycle)) {
+                return clear(area, log.head, log.newest, device);
+            }
+            done += count;
         }
     }
     Ok(())

@@ -139,7 +139,7 @@ impl<'c> Mount<'c> {
             if begun.elapsed() > LONGEST || server.try_wait()?.is_some() {
                 bail!("the null file system was not mounted");
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(1));
         }
         // It ends with the mount.
         thread::spawn(move || server.wait());
@@ -159,6 +159,14 @@ impl<'c> Mount<'c> {
         self.unmount()?;
         self.mount()?;
         Ok(self)
+    }
+
+    /// Unmounts, and gives the time until it is mounted again.
+    pub fn anew(&mut self) -> Result<Duration> {
+        self.unmount()?;
+        let begun = Instant::now();
+        self.mount()?;
+        Ok(begun.elapsed())
     }
 
     /// Unmounts, and removes the image.

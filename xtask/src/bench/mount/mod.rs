@@ -94,7 +94,7 @@ fn on(contender: &Contender, work: &Work, arguments: &Arguments) -> Result<f64> 
         mount = mount.again()?;
         drop_caches()?;
     }
-    let figure = work.run(mount.path());
+    let figure = work.run(&mut mount);
     mount.end()?;
     figure
 }

@@ -14,13 +14,16 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use uxfs_testkit::seeds::Random;
 
-use crate::process::run;
+use super::contenders::Mount;
+use crate::{bench::measure::median, process::run};
 
 const MEBIBYTE: usize = 1 << 20;
 /// Directories over which files are made.
 const DIRECTORIES: u32 = 1000;
 /// Files of the archive that is unpacked.
 const ARCHIVE_FILES: u32 = 80_000;
+/// How often one run mounts.
+const MOUNTS: u32 = 11;
 /// How long rates are measured.
 const RATE_TIME: Duration = Duration::from_secs(4);
 /// Requests at a time.
@@ -32,6 +35,8 @@ const DBENCH_CLIENTS: u32 = 4;
 /// One kind of work.
 #[derive(Debug, Clone)]
 pub enum Work {
+    /// An empty file system is mounted.
+    Mount,
     /// Files of so many MiB are written by several threads, and synced.
     Write { mebibytes: u64, jobs: u64 },
     /// The same is read, from nothing cached.
@@ -55,6 +60,7 @@ impl Work {
     pub fn all(files: u32, mebibytes: u64, archive: &Path) -> Vec<Self> {
         let tree = |name, program, is_cold| Self::Tree { name, program, files, is_cold };
         vec![
+            Self::Mount,
             Self::Write { mebibytes, jobs: 1 },
             Self::Write { mebibytes, jobs: 2 },
             Self::Read { mebibytes, jobs: 1 },
@@ -75,6 +81,7 @@ impl Work {
     /// What it is called.
     pub fn name(&self) -> String {
         match self {
+            Self::Mount => "mount".to_owned(),
             Self::Write { mebibytes, jobs } => format!("write {mebibytes} MiB, {jobs} jobs"),
             Self::Read { mebibytes, jobs } => format!("read {mebibytes} MiB, {jobs} jobs"),
             Self::Create { files } => format!("create {files} files, 2 jobs"),
@@ -89,7 +96,11 @@ impl Work {
 
     /// Whether more is better.
     pub fn is_rate(&self) -> bool {
-        !matches!(self, Self::Tree { .. } | Self::Unpack { .. } | Self::Dbench { is_longest_call: true })
+        let is_time = matches!(
+            self,
+            Self::Mount | Self::Tree { .. } | Self::Unpack { .. } | Self::Dbench { is_longest_call: true }
+        );
+        !is_time
     }
 
     /// Of its figure.
@@ -97,7 +108,10 @@ impl Work {
         match self {
             Self::Write { .. } | Self::Read { .. } => "MiB/s",
             Self::Create { .. } => "k/s",
-            Self::Tree { .. } | Self::Unpack { .. } | Self::Dbench { is_longest_call: true } => "ms",
+            Self::Mount
+            | Self::Tree { .. }
+            | Self::Unpack { .. }
+            | Self::Dbench { is_longest_call: true } => "ms",
             Self::Dbench { .. } => "MB/s",
             Self::RandomRead { .. } | Self::Fsync => "/s",
         }
@@ -122,13 +136,17 @@ impl Work {
                     false => over(root, program).map(drop),
                 }
             }
-            Self::Write { .. } | Self::Unpack { .. } | Self::Fsync | Self::Dbench { .. } => Ok(()),
+            Self::Mount | Self::Write { .. } | Self::Unpack { .. } | Self::Fsync | Self::Dbench { .. } => {
+                Ok(())
+            }
         }
     }
 
     /// Does it, and gives its figure.
-    pub fn run(&self, root: &Path) -> Result<f64> {
+    pub fn run(&self, mount: &mut Mount<'_>) -> Result<f64> {
+        let root = &mount.path().to_owned();
         match self {
+            Self::Mount => mounts(mount),
             Self::Write { mebibytes, jobs } => write(root, *mebibytes, *jobs),
             Self::Read { mebibytes, jobs } => read(root, *mebibytes, *jobs),
             Self::Create { files } => create(root, *files),
@@ -143,6 +161,12 @@ impl Work {
             Self::Dbench { is_longest_call } => dbench(root, *is_longest_call),
         }
     }
+}
+
+/// Milliseconds of the median.
+fn mounts(mount: &mut Mount<'_>) -> Result<f64> {
+    let times = (0..MOUNTS).map(|_| Ok(mount.anew()?.as_secs_f64() * 1e3)).collect::<Result<_>>()?;
+    Ok(median(times))
 }
 
 /// Runs a program over the tree, without its output; gives milliseconds.

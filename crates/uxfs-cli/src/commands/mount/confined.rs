@@ -60,6 +60,7 @@ const CACHE_SHARES: u64 = 4;
 pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // Without the call what the caller left open stays open.
     let _ = confinement::descriptors::close_inherited();
+    confinement::descriptors::make_room();
     let link = io::stdin().as_fd().try_clone_to_owned().map(Link::from).map_err(failed)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
     let settings = Settings::of(options);

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    fmt,
+    fmt, io,
     os::fd::{AsRawFd, OwnedFd},
     ptr::NonNull,
     sync::OnceLock,
@@ -18,6 +18,7 @@ use std::{
 
 use io_uring::{IoUring, cqueue, opcode::UringCmd80, register::Restriction, squeue::Entry128, types::Fd};
 use rustix::io::Errno;
+use uxfs_block::aligned_buffer::AlignedBuffer;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::protocol::{
@@ -47,7 +48,7 @@ struct Shared {
     header: RingHeader,
     vectors: [Vector; BUFFERS as usize],
     /// Room, then payload.
-    bytes: Box<[u8]>,
+    bytes: AlignedBuffer,
 }
 
 /// The memory of one entry.
@@ -75,9 +76,12 @@ impl RingEntryMemory {
     pub const ROOM_BYTES: usize = 4096;
 
     /// Of an entry with so much data.
-    #[must_use]
-    pub fn new(payload_bytes: usize) -> Self {
-        let mut bytes = vec![0; Self::ROOM_BYTES.saturating_add(payload_bytes)].into_boxed_slice();
+    ///
+    /// # Errors
+    /// The system has no more memory for this process.
+    pub fn new(payload_bytes: usize) -> io::Result<Self> {
+        // A fresh mapping, whose pages are there once they are used.
+        let mut bytes = AlignedBuffer::page_aligned(Self::ROOM_BYTES.saturating_add(payload_bytes))?;
         let payload = bytes.get_mut(Self::ROOM_BYTES..).unwrap_or_default();
         let payload = Vector { base: payload.as_mut_ptr(), length_bytes: payload.len() };
         let header = Vector { base: std::ptr::null_mut(), length_bytes: size_of::<RingHeader>() };
@@ -85,7 +89,7 @@ impl RingEntryMemory {
             Box::new(Shared { header: RingHeader::new_zeroed(), vectors: [header, payload], bytes });
         let [header, _] = &mut shared.vectors;
         header.base = (&raw mut shared.header).cast();
-        Self { shared: NonNull::from(Box::leak(shared)), is_with_kernel: false }
+        Ok(Self { shared: NonNull::from(Box::leak(shared)), is_with_kernel: false })
     }
 
     /// # Panics

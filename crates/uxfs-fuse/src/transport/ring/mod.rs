@@ -106,13 +106,13 @@ impl RingChannel {
     /// device must be [attached](Self::attach) before it serves.
     ///
     /// # Errors
-    /// The system gives no ring.
+    /// The system gives no ring, or no memory for its entry.
     pub fn new(queue: u16, payload_bytes: usize, callers: Arc<Callers>) -> Result<Self, Errno> {
         Ok(Self {
             submissions: Submissions::new(queue)?,
             callers,
             place: Place::new(queue),
-            memory: RingEntryMemory::new(payload_bytes),
+            memory: RingEntryMemory::new(payload_bytes).map_err(|_| Errno::NOMEM)?,
             request: Vec::with_capacity(MOST_COPIED_BYTES + RingEntryMemory::ROOM_BYTES),
             reply: vec![0; SHORT_REPLY_BYTES],
         })
