@@ -28,6 +28,7 @@ use crate::engine::file_kind::open_image;
 use crate::{
     busy::{self, Identity, Use},
     loop_devices::{self, Layer, LoopDevice},
+    write_protection::is_write_protected,
 };
 
 /// Which other users a file or device must not have while it is open.
@@ -76,6 +77,9 @@ pub enum ClaimError {
     /// The kernel, a RAID or another program uses the device.
     #[error("the device is in use")]
     Busy,
+    /// The device takes no writes.
+    #[error("the device is write-protected (blockdev --setrw makes it writable)")]
+    WriteProtected,
     /// The system says no.
     #[error(transparent)]
     System(io::Error),
@@ -107,6 +111,9 @@ impl From<ClaimError> for io::Error {
     fn from(error: ClaimError) -> Self {
         match error {
             ClaimError::System(error) => error,
+            error @ ClaimError::WriteProtected => {
+                Self::new(io::ErrorKind::ReadOnlyFilesystem, error.to_string())
+            }
             error => Self::new(io::ErrorKind::ResourceBusy, error.to_string()),
         }
     }
@@ -147,6 +154,9 @@ impl Claimed {
             }
             result => result?,
         };
+        if is_block_device && access & OFlags::RWMODE != OFlags::RDONLY && is_write_protected(&file) {
+            return Err(ClaimError::WriteProtected);
+        }
         Self::of(file, lock)
     }
 

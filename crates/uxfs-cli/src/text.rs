@@ -1,6 +1,12 @@
 //! Modes, times, sizes and names as people read and write them.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    num::NonZeroUsize,
+};
+
+/// Threads of one command, at most: each takes address space and mappings, which the system bounds.
+const MOST_THREADS: usize = 1024;
 
 /// A count with its noun, as "1 inode" or "2 inodes".
 pub fn counted(count: u64, noun: &str) -> String {
@@ -22,6 +28,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         suffix => return Err(format!("unknown size suffix `{suffix}`: use K, M, G, T, P or E")),
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// Parses a number of threads.
+pub fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= MOST_THREADS);
+    threads.ok_or_else(|| format!("`{text}` is not a number of threads from 1 to {MOST_THREADS}"))
 }
 
 /// Writes bytes with everything that is not printable ASCII or valid UTF-8 text escaped as `\ooo`.

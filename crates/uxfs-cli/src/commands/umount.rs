@@ -87,6 +87,15 @@ impl Arguments {
         if self.lazy {
             return Ok(Exit::Success);
         }
+        // A directory of it may be mounted elsewhere, too (mount --bind): then its server goes on.
+        if let Some(other) = other_mount_of(&entry) {
+            notice!(
+                "{}: unmounted; the image is still in use at {}",
+                entry.mount_point.display(),
+                other.display()
+            );
+            return Ok(Exit::Success);
+        }
         let ending = match waiting {
             Some(waiting) => wait_for_ending(&waiting, &entry)?,
             None => None,
@@ -138,10 +147,10 @@ impl Arguments {
         }
     }
 
-    /// Whether the server has ended without unmounting. One that does not answer lets this wait, as it lets all wait.
+    /// Whether the server has ended without unmounting. Not asked where the mount is only to be taken away. One that does not answer lets this wait, as it lets all wait.
     fn is_dead(&self, entry: &MountEntry) -> bool {
         let is_gone = |error| matches!(error, Errno::NOTCONN | Errno::CONNABORTED);
-        !self.force && rustix::fs::statfs(&entry.mount_point).is_err_and(is_gone)
+        !self.force && !self.lazy && rustix::fs::statfs(&entry.mount_point).is_err_and(is_gone)
     }
 
     /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for. Gives whether it was busy, and
@@ -174,11 +183,25 @@ impl Arguments {
     }
 }
 
+/// Where else the same file system is mounted.
+fn other_mount_of(entry: &MountEntry) -> Option<PathBuf> {
+    let table = MountTable::read().ok()?;
+    let is_same = |other: &&MountEntry| {
+        (other.device, &other.source) == (entry.device, &entry.source)
+            && other.file_system_type == entry.file_system_type
+            && other.id != entry.id
+    };
+    table.entries().find(is_same).map(|other| other.mount_point.clone())
+}
+
 /// Waits until the process that mounted it tells how it ended.
 fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Ending>, Failure> {
     let mut outcome = waiting.wait(PATIENCE);
     if outcome == Err(Errno::TIMEDOUT) {
-        notice!("{}: unmounted, waiting until the image is whole", entry.mount_point.display());
+        notice!(
+            "{}: unmounted, waiting until the image is whole (a mount namespace, as of a container, may still use it)",
+            entry.mount_point.display()
+        );
         outcome = waiting.wait(LONGEST);
     }
     match outcome {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
 /// Sets the limits. A process that parses an image leaves no core, and other processes of its user may not look into it.
 ///
@@ -10,7 +10,9 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 /// The kernel.
 pub fn limit(address_space_bytes: u64) -> io::Result<()> {
     let exactly = |most| Rlimit { current: Some(most), maximum: Some(most) };
-    setrlimit(Resource::As, exactly(address_space_bytes))?;
+    // A limit that is there already may be lower; it cannot be raised.
+    let present = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
+    setrlimit(Resource::As, exactly(address_space_bytes.min(present)))?;
     setrlimit(Resource::Core, exactly(0))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())

@@ -65,11 +65,13 @@ pub fn may_mount() -> bool {
 }
 
 /// Whether an image is to be mounted with the type `fuseblk`, which makes syncfs(2) and umount(2) wait for the server and
-/// marks the device as mounted. The kernel permits it for block devices, and in the first user namespace.
+/// marks the device as mounted. The kernel permits it for block devices, and in the first user namespace. It claims the device: so a mount that
+/// takes changes cannot have this type, because its server has claimed the device before it reads the first byte, and keeps the claim.
 #[must_use]
 pub fn is_block_device_mount(image: &Path, options: &FuseMountOptions) -> bool {
     let is_whole_device = options.offset_bytes.unwrap_or(0) == 0 && options.partition.is_none();
     options.may_claim_block_device
+        && options.is_read_only
         && is_whole_device
         && fs::metadata(image).is_ok_and(|metadata| metadata.file_type().is_block_device())
         && fs::read_link("/proc/self/ns/user").is_ok_and(|link| link.as_os_str() == FIRST_USER_NAMESPACE)

@@ -4,7 +4,7 @@
 //!
 //! | process | image | way | type |
 //! |---|---|---|---|
-//! | root | block device | mount(2) | `fuseblk.uxfs` |
+//! | root | block device, for reading | mount(2) | `fuseblk.uxfs` |
 //! | root, or root of a user namespace with its own mounts | any other | mount(2) | `fuse.uxfs` |
 //! | ordinary user | any | fusermount3 | `fuse.uxfs` |
 //!
@@ -80,6 +80,11 @@ pub enum MountError {
     /// A mount that is there is to be changed.
     #[error("the option remount changes a mount that is there; it mounts nothing")]
     IsRemount,
+    /// It was mounted for reading, and stays so.
+    #[error(
+        "it was mounted with ro, and its server cannot write the image: unmount it (uxfs umount), and mount it without ro"
+    )]
+    StaysReadOnly,
     /// It takes no changes any more, but its log is not clean.
     #[error("it is read-only now, but not all is written back: {}", in_words(.0))]
     Rest(io::Error),
@@ -138,7 +143,10 @@ pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), Mount
     let mount_point = mount_point::check(directory)?;
     if !options.is_read_only {
         // Another program's mount does not know of it.
-        let _ = query::set_resting(&mount_point, false);
+        let told = query::set_resting(&mount_point, false);
+        if told.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::ROFS)) {
+            return Err(MountError::StaysReadOnly);
+        }
     }
     direct::remount(&mount_point, options.is_read_only)?;
     if options.is_read_only {

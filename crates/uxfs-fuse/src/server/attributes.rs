@@ -39,6 +39,10 @@ impl Server {
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(handle.unwrap_or(0), node)?;
+        // With a handle it asks because the file is about to be written.
+        if handle.is_some() {
+            self.full.check(inode.number(), || self.file_system.statistics().free_blocks)?;
+        }
         self.told.will_tell(node);
         self.put_attributes(&inode, reply)
     }

@@ -45,7 +45,10 @@ impl Server {
     }
 
     pub(super) fn release(&self, release: &Release) -> Answered {
-        drop(self.open_files.remove(release.handle));
+        let file = self.open_files.remove(release.handle).map(|file| file.number());
+        if let Some(inode) = file.filter(|inode| !self.open_files.have_writer(*inode)) {
+            self.full.forget(inode);
+        }
         // Frees what was allocated ahead. What cannot be freed now is freed when the file is opened and closed again.
         drop(self.file_system.inactivate_pending());
         Ok(())
@@ -121,7 +124,14 @@ impl Server {
                 Ok(count) => done += count,
                 // A short count of what was cached would lose the rest without a word.
                 Err(_) if done > 0 && !is_from_cache => break,
-                Err(error) => return Err(number(error)),
+                Err(error) => {
+                    let error = number(error);
+                    let free_blocks = self.file_system.statistics().free_blocks;
+                    if is_from_cache && self.full.refuse(file.number(), error, free_blocks) {
+                        self.notifier.forget_attributes_soon(node);
+                    }
+                    return Err(error);
+                }
             }
         }
         if self.settings.is_synchronous || write.flags.intersects(OFlags::SYNC | OFlags::DSYNC) {
@@ -146,6 +156,10 @@ impl Server {
         let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         let size_change = if asked.mode.contains(M::KEEP_SIZE) { SizeChange::Keep } else { SizeChange::Grow };
         let kind = asked.mode - M::KEEP_SIZE;
+        // A file that is only appended to keeps its contents.
+        if !kind.is_empty() && file.read().flags().contains(InodeFlags::APPEND) {
+            return Err(Errno::PERM);
+        }
         let file_system = &self.file_system;
         let changed = if kind.is_empty() {
             file_system.allocate_range(&file, offset, size, size_change, touch)
@@ -194,6 +208,10 @@ impl Server {
         }
         let source = self.opened(copy.source_handle, node)?;
         let target = self.opened(copy.target_handle, copy.target_node_id)?;
+        // As Linux, also where it was opened before it got the flag.
+        if target.read().flags().contains(InodeFlags::IMMUTABLE) {
+            return Err(Errno::PERM);
+        }
         let count = match self.share(&source, &target, copy) {
             Some(count) => count,
             None => self.copy_contents(&source, &target, copy)?,

@@ -39,6 +39,9 @@ const SHUT_DOWN: u32 = 0x8004_587d;
 const REST: u32 = query::REST as u32;
 const GO_ON: u32 = query::GO_ON as u32;
 
+/// Those that change something, or promise that something will be changed.
+pub(super) const CHANGES: [u32; 4] = [SET_LABEL, TRIM, SHUT_DOWN, GO_ON];
+
 /// Bytes of the structure of a label.
 const LABEL_BYTES: usize = 256;
 /// Bytes of the newest structure of the geometry.
@@ -69,13 +72,17 @@ pub(super) fn answer(
             put_output(&bytes, ioctl, reply)
         }
         SET_LABEL => {
-            require_root(server, request)?;
+            require_root(request)?;
+            // Trimming and shutting down are good at rest, too.
+            if server.is_resting.load(Relaxed) {
+                return Err(Errno::ROFS);
+            }
             let label = ioctl.input.split(|byte| *byte == 0).next().unwrap_or_default();
             identity::set_label(&server.file_system, label).map_err(number)?;
             put_output(&[], ioctl, reply)
         }
         TRIM => {
-            require_root(server, request)?;
+            require_root(request)?;
             let mut output = ioctl.input.to_vec();
             let trimmed_bytes = trim(&server.file_system, ioctl.input)?;
             if let Some(place) = output.get_mut(8..16) {
@@ -93,7 +100,7 @@ pub(super) fn answer(
             put_output(&[], ioctl, reply)
         }
         SHUT_DOWN => {
-            require_root(server, request)?;
+            require_root(request)?;
             shut_down(server, request.caller.process_id);
             put_output(&[], ioctl, reply)
         }
@@ -101,10 +108,7 @@ pub(super) fn answer(
     }
 }
 
-fn require_root(server: &Server, request: &Request<'_>) -> Answered {
-    if server.settings.is_read_only {
-        return Err(Errno::ROFS);
-    }
+fn require_root(request: &Request<'_>) -> Answered {
     if request.caller.user_id == 0 { Ok(()) } else { Err(Errno::PERM) }
 }
 

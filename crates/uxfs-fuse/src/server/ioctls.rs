@@ -35,6 +35,9 @@ const SET_EXTENDED_FLAGS: u32 = 0x401c_5820;
 #[doc(alias = "FS_IOC_GETVERSION")]
 const GET_GENERATION: u32 = 0x8008_7601;
 
+/// Those that change something.
+pub(super) const CHANGES: [u32; 2] = [SET_FLAGS, SET_EXTENDED_FLAGS];
+
 const STATISTICS: u32 = query::STATISTICS as u32;
 
 /// The structure of extended flags: flags, extent size hint, extents, project, hint for copies on write, padding.
@@ -94,6 +97,10 @@ impl Server {
                 put_output(&bytes, ioctl, reply)
             }
             SET_EXTENDED_FLAGS => {
+                // What the kernel has cached counts: a file with data takes no hint.
+                if self.settings.has_writeback_cache && self.open_files.have_writer(inode.number()) {
+                    self.notifier.write_and_drop_contents(request.node_id);
+                }
                 set_extended_flags(&self.file_system, &inode, ioctl.input)?;
                 put_output(&[], ioctl, reply)
             }
@@ -106,8 +113,12 @@ impl Server {
     }
 }
 
-/// Flags that this ioctl does not have stay.
+/// Flags that this ioctl does not have stay; those that XFS does not have are refused.
 fn set_shown_flags(file_system: &FileSystem, inode: &InodeHandle, shown: u32) -> Answered {
+    let known = FLAGS.iter().fold(DIRECT_ACCESS_AS_SHOWN, |known, (.., as_shown)| known | as_shown);
+    if shown & !known != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
     let status = file_system.stat(inode).map_err(number)?;
     let mut flags = status.flags;
     for (flag, _, as_shown) in FLAGS.iter().filter(|(_, _, as_shown)| *as_shown != 0) {

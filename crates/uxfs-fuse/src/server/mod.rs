@@ -4,9 +4,11 @@
 //! |---|---|
 //! | here | the server, and which function answers which request |
 //! | [`listings`] | whether a listing gives attributes, too |
+//! | [`full`] | files whose cached bytes found no room |
 //! | [`nodes`] | inodes that the kernel remembers |
 //! | [`notifier`] | asks the kernel to write and drop what it has cached |
 //! | [`open_files`] | files that are open |
+//! | [`read_only`] | what a mount for reading refuses |
 //! | [`settings`] | what a mount asks of its server |
 //! | `attributes` | GETATTR, SETATTR, STATX, STATFS; access times |
 //! | `names` | LOOKUP, and what makes, moves and removes names |
@@ -32,6 +34,7 @@ mod directories;
 pub mod effort;
 mod extended_attributes;
 mod file_system_ioctls;
+pub mod full;
 mod ioctls;
 pub mod lazy_times;
 pub mod listings;
@@ -39,6 +42,7 @@ mod names;
 pub mod nodes;
 pub mod notifier;
 pub mod open_files;
+pub mod read_only;
 mod request_log;
 pub mod settings;
 pub mod told;
@@ -59,8 +63,8 @@ use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{
-    lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier, open_files::OpenFiles,
-    settings::Settings, told::Told, trouble::Trouble,
+    full::FullFiles, lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier,
+    open_files::OpenFiles, settings::Settings, told::Told, trouble::Trouble,
 };
 use crate::{
     log::{Level, Log},
@@ -91,6 +95,7 @@ pub struct Server {
     pub(crate) notifier: Notifier,
     pub(crate) told: Told,
     pub(crate) open_files: OpenFiles,
+    pub(crate) full: FullFiles,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
     /// Its log, and what it has told there.
@@ -116,6 +121,7 @@ impl Server {
             notifier: Notifier::default(),
             told: Told::default(),
             open_files: OpenFiles::default(),
+            full: FullFiles::default(),
             settings,
             statistics: Statistics::default(),
             trouble: Trouble::new(Log::new(settings.log_level)),
@@ -172,6 +178,9 @@ impl Server {
     fn dispatch(&self, request: &Request<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         use Operation as O;
         let node = request.node_id;
+        if self.settings.is_read_only && read_only::is_change(&request.operation) {
+            return Err(Errno::ROFS);
+        }
         self.lazy_times.write_before(&self.file_system, &self.nodes, node, &request.operation);
         match &request.operation {
             O::Initialize(init) => self.initialize(init, reply),

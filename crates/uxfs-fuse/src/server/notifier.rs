@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Files that wait to be dropped.
 const MOST_WAITING: usize = 64;
 
-/// A node whose contents are to be dropped, and where its end is told.
-type Task = (u64, SyncSender<()>);
+/// A node, what of it is to be dropped, and where its end is told.
+type Task = (u64, InvalidateRange, Option<SyncSender<()>>);
 
 /// Where requests leave tasks.
 #[derive(Debug, Default)]
@@ -69,22 +69,33 @@ impl Notifier {
         }
     }
 
+    /// As [`forget_attributes`](Self::forget_attributes), after the request has been answered, where not too many wait: the kernel may be about
+    /// to give the inode up, and waits for the answer first.
+    pub fn forget_attributes_soon(&self, node_id: u64) {
+        if let Some(tasks) = &*self.tasks.lock() {
+            let _ = tasks.try_send((node_id, InvalidateRange::AttributesOnly, None));
+        }
+    }
+
     /// Waits until the kernel has written and dropped what it has cached of a node's contents. Gives whether it has: not where too many
     /// wait, or it takes too long.
     pub fn write_and_drop_contents(&self, node: u64) -> bool {
         let (done, wait) = sync_channel(1);
         let Some(tasks) = self.tasks.lock().clone() else { return false };
-        tasks.try_send((node, done)).is_ok() && wait.recv_timeout(PATIENCE).is_ok()
+        tasks.try_send((node, InvalidateRange::From(0), Some(done))).is_ok()
+            && wait.recv_timeout(PATIENCE).is_ok()
     }
 }
 
 impl Worker {
     /// Does tasks until the notifier [ends](Notifier::end).
     pub fn work(self) {
-        while let Ok((node_id, done)) = self.tasks.recv() {
-            send(&self.device, node_id, InvalidateRange::From(0));
-            // The request may have gone on.
-            let _ = done.try_send(());
+        while let Ok((node_id, range, done)) = self.tasks.recv() {
+            send(&self.device, node_id, range);
+            if let Some(done) = done {
+                // The request may have gone on.
+                let _ = done.try_send(());
+            }
         }
     }
 }

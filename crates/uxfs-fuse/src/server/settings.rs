@@ -46,7 +46,10 @@ impl Settings {
             has_directory_access_times: options.has_directory_access_times,
             has_lazy_times: options.has_lazy_times,
             shown_owner: options.shown_owner,
-            has_writeback_cache: options.has_writeback_cache.unwrap_or(true) && !options.is_synchronous,
+            // Where nothing may be written the error belongs to the write.
+            has_writeback_cache: options.has_writeback_cache.unwrap_or(true)
+                && !options.is_synchronous
+                && !options.is_read_only,
             is_synchronous: options.is_synchronous,
             has_synchronous_directories: options.has_synchronous_directories || options.is_synchronous,
             has_rings: options.has_ring.unwrap_or(true),
@@ -64,19 +67,21 @@ impl Settings {
     #[must_use]
     pub fn init_reply(&self, request: &InitRequest, has_rings: bool) -> InitReply {
         use Capabilities as C;
+        // Not ASYNC_DIO: after a direct write that the caller does not wait for, the kernel leaves what it read ahead meanwhile in its cache, and
+        // shows the old bytes to those that read without O_DIRECT (seen on Linux 6.18).
         let mut wanted = C::ASYNC_READ
             | C::EXPORT_SUPPORT
             | C::BIG_WRITES
             | C::DONT_MASK
             | C::HAS_IOCTL_DIR
             | C::DO_READDIRPLUS
-            | C::ASYNC_DIO
             | C::PARALLEL_DIROPS
             | C::HANDLE_KILLPRIV_V2
             | C::POSIX_ACL
             | C::ABORT_ERROR
             | C::MAX_PAGES
             | C::CACHE_SYMLINKS
+            | C::NO_OPENDIR_SUPPORT
             | C::SETXATTR_EXT
             | C::INIT_EXT
             | C::DIRECT_IO_ALLOW_MMAP;

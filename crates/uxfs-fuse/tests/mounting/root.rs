@@ -265,7 +265,7 @@ fn a_block_device_is_mounted_as_such() {
     let (image, ground, second) = (LoopDevice::new(), Ground::new(), Ground::new());
     let directory = ground.path();
     let path = image.0.to_str().unwrap();
-    let mut first = mounted(path, &directory, "");
+    let mut first = mounted(path, &directory, "ro");
     let server = Server::start(first.take_device().unwrap());
     server.wait_for_init();
     assert!(first.is_block_device());
@@ -277,11 +277,14 @@ fn a_block_device_is_mounted_as_such() {
     assert_eq!(rustix::fs::makedev(number.major, number.minor), fs::metadata(&image.0).unwrap().rdev());
     check_limits(&format!("{number}-fuseblk"), &LIMITS.set(number, true));
 
-    let busy = mount(OsStr::new(path), &second.path(), &options("")).unwrap_err();
+    let busy = mount(OsStr::new(path), &second.path(), &options("ro")).unwrap_err();
     assert!(matches!(&busy, MountError::Direct(DirectError::DeviceBusy(busy)) if *busy == image.0), "{busy}");
-    let mut plain = mounted(path, &second.path(), "nofuseblk");
-    assert!(!plain.is_block_device());
-    plain.unmount(true).unwrap();
+    // With changes the server has claimed the device.
+    for list in ["ro,nofuseblk", ""] {
+        let mut plain = mounted(path, &second.path(), list);
+        assert!(!plain.is_block_device(), "{list}");
+        plain.unmount(true).unwrap();
+    }
 
     // The kernel waits for the answer to DESTROY, which the server's thread gives.
     first.unmount(false).unwrap();

@@ -32,7 +32,7 @@ use crate::{
     image::ImageArguments,
     paths::Paths,
     progress::Progress,
-    text::parse_size,
+    text::{parse_size, parse_threads},
 };
 
 /// Arguments of `uxfs check`.
@@ -71,7 +71,7 @@ pub struct Arguments {
     memory: Option<u64>,
     /// Threads, as far as --memory has room for them (8M each); with one, findings come in the same order every time
     /// [default: all processors]
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_name = "COUNT", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 }
 

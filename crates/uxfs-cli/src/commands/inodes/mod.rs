@@ -20,6 +20,7 @@ use crate::{
     failure::{Complaints, Exit, Failure, Outcome},
     output::{Output, notice},
     progress::Progress,
+    text::parse_threads,
 };
 
 /// Inodes that a thread counts before it moves the progress bar.
@@ -35,7 +36,7 @@ pub struct Arguments {
     #[arg(short, long)]
     count: bool,
     /// Threads [default: all processors to count, 1 to list]
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_name = "COUNT", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 }
 

@@ -34,7 +34,7 @@ Options for -o, as in /etc/fstab; later ones win:
   log=LEVEL                 what is told: error, warn (usual), info, debug; on standard error with -f, else in the system's log
   debug                     a line for each request, with its reply and the time that it took
   auto_unmount              unmount when the process that mounts ends, however it ends
-  fuseblk, nofuseblk        a block device is mounted as such (usual for root); it is not
+  fuseblk, nofuseblk        with ro: a block device is mounted as such (usual for root); it is not
   fsname=NAME               the source in the table of mounts, instead of IMAGE
   subtype=NAME              the type in the table of mounts: fuse.NAME
   remount                   with ro or rw: change that of a mount that is there

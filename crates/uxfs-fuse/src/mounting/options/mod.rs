@@ -144,7 +144,7 @@ pub struct FuseMountOptions {
     pub has_ring: Option<bool>,
     /// `auto_unmount`: the file system is unmounted when the server ends, however it ends.
     pub has_automatic_unmount: bool,
-    /// Not `nofuseblk`: a block device is mounted with the type `fuseblk`.
+    /// Not `nofuseblk`: a block device that is mounted for reading has the type `fuseblk`.
     pub may_claim_block_device: bool,
 }
 
@@ -167,7 +167,9 @@ impl FuseMountOptions {
     /// # Errors
     /// A word that is not known or has a wrong value; the words before it are applied.
     pub fn apply(&mut self, list: &str) -> Result<(), OptionError> {
-        list::split(list).iter().try_for_each(|word| self.apply_word(word))
+        let (weak, others): (Vec<_>, Vec<_>) =
+            list::split(list).into_iter().partition(|word| words::is_weak(&word.key));
+        weak.iter().chain(&others).try_for_each(|word| self.apply_word(word))
     }
 }
 

@@ -85,6 +85,10 @@ fn the_last_of_contradicting_words_wins() {
         "ro,rw",
         "suid,nosuid",
         "dev,nodev",
+        // mount(8) puts its own words first.
+        "nosuid,allow_suid",
+        "allow_suid,nosuid",
+        "nodev,allow_dev",
         "noexec,exec",
         "noatime,relatime",
         "strictatime,atime",

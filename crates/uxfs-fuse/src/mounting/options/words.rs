@@ -34,11 +34,18 @@ const FROM_TABLE: [&str; 7] =
     ["fd", "rootmode", "user_id", "group_id", "blksize", "default_permissions", "seclabel"];
 /// The largest user or group number: the one above stands for none.
 const MOST_ID: u64 = u32::MAX as u64 - 1;
+/// Words that stand behind all others in a list of mount(8), wherever they were given: the others count more.
+const WEAK: [&str; 2] = ["allow_suid", "allow_dev"];
 /// Seconds in a day: the longest time between two commits.
 const MOST_COMMIT_SECONDS: u64 = 86_400;
 
 const REASON_ALLOW_ROOT: &str = "the kernel cannot let in root alone (use allow_other, or mount as root)";
 const REASON_MANDATORY_LOCKS: &str = "Linux has no mandatory locks any more";
+
+/// Whether a word is one of those that others of the same list contradict, wherever they stand.
+pub(super) fn is_weak(key: &str) -> bool {
+    WEAK.contains(&key)
+}
 
 impl FuseMountOptions {
     pub(super) fn apply_word(&mut self, word: &Word) -> Result<(), OptionError> {
