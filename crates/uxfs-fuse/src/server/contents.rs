@@ -126,9 +126,8 @@ impl Server {
                 Err(_) if done > 0 && !is_from_cache => break,
                 Err(error) => {
                     let error = number(error);
-                    let free_blocks = self.file_system.statistics().free_blocks;
-                    if is_from_cache && self.full.refuse(file.number(), error, free_blocks) {
-                        self.notifier.forget_attributes_soon(node);
+                    if is_from_cache {
+                        found_no_room(self, node, &file, error);
                     }
                     return Err(error);
                 }
@@ -267,6 +266,15 @@ impl Server {
             }
         }
         Ok(done)
+    }
+}
+
+/// Cached bytes of a file are lost: the next write(2) is to hear of it. Without the write cache reads would hear of it, too.
+fn found_no_room(server: &Server, node: u64, file: &InodeHandle, error: Errno) {
+    let can_be_told = server.settings.has_writeback_cache && server.open_files.have_writer(file.number());
+    let free_blocks = server.file_system.statistics().free_blocks;
+    if can_be_told && server.full.refuse(file.number(), error, free_blocks) {
+        server.notifier.forget_attributes_soon(node);
     }
 }
 

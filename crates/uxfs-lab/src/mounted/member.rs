@@ -21,7 +21,7 @@ use super::{
     generator::Generator,
     hands::{Hands, read_at, through},
     history::{History, unlike},
-    times::{Modified, now},
+    times::{Modified, now_of_files},
     walk::{Observed, Part, facts_of_shared, observe},
 };
 use crate::crash::{
@@ -180,7 +180,7 @@ impl Member {
         let hands = self.hands.as_mut().context("no mount")?;
         let model = self.history.last();
         let number = self.number;
-        let begun = now();
+        let begun = now_of_files();
         let outcome = hands.perform(action, model, number)?;
         self.modified.note(&action.call, model, begun);
         self.number += 1;

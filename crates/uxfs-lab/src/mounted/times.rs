@@ -5,6 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use uxfs_volume::inode::FileType;
 
 use super::{
@@ -19,10 +20,6 @@ use crate::crash::{
 /// Seconds and nanoseconds.
 type Time = (i64, i64);
 
-/// The kernel's clock for times of files stands still for as long.
-const TICK_NANOSECONDS: i64 = 20_000_000;
-const SECOND_NANOSECONDS: i64 = 1_000_000_000;
-
 /// What the time of the last change of contents may be.
 #[derive(Debug, Default)]
 pub struct Modified {
@@ -32,8 +29,14 @@ pub struct Modified {
     has_cache: bool,
 }
 
-/// The present.
-pub fn now() -> Time {
+/// The kernel's clock for times of files. It stands still between two ticks, which may be long on a busy host: what is changed from now on gets
+/// this time at the earliest.
+pub fn now_of_files() -> Time {
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    (time.tv_sec, time.tv_nsec)
+}
+
+fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_secs() as i64, since.subsec_nanos().into())
 }
@@ -44,9 +47,9 @@ impl Modified {
         Self { has_cache, ..Self::default() }
     }
 
-    /// A call was made between these times; the model is that before it.
+    /// A call was made, begun at this [time](now_of_files); the model is that before it.
     pub fn note(&mut self, call: &Call, model: &Model, begun: Time) {
-        let during = (tick_before(begun), now());
+        let during = (begun, now());
         let new = model.made() as NodeId;
         if let Call::Write { node, way: Way::Mapped, .. } = call
             && !self.has_cache
@@ -99,13 +102,6 @@ impl Modified {
         let time = found[1];
         let is_right = (*low..=*high).contains(&time);
         (!is_right).then(|| format!("file {node} was modified at {time:?}, not from {low:?} to {high:?}"))
-    }
-}
-
-fn tick_before((seconds, nanoseconds): Time) -> Time {
-    match nanoseconds < TICK_NANOSECONDS {
-        true => (seconds - 1, nanoseconds + SECOND_NANOSECONDS - TICK_NANOSECONDS),
-        false => (seconds, nanoseconds - TICK_NANOSECONDS),
     }
 }
 
