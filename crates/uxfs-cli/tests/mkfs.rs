@@ -12,6 +12,7 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::Judge,
+    loop_device::LoopDevice,
     mount::{Access, LoopMount},
     require, verdict,
 };
@@ -252,28 +253,6 @@ fn what_is_not_supported_is_said_by_name() {
     }
 }
 
-/// A loop device that detaches itself.
-struct LoopDevice(std::path::PathBuf);
-
-impl LoopDevice {
-    fn new(image: &Path, options: &[&str]) -> Self {
-        let output =
-            Command::new("losetup").args(["-f", "--show"]).args(options).arg(image).output().unwrap();
-        assert!(output.status.success(), "{}", words(&output));
-        Self(String::from_utf8(output.stdout).unwrap().trim().into())
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // No other check reports a device that stays attached.
-        let detached = Command::new("losetup").arg("-d").arg(&self.0).status();
-        if !detached.is_ok_and(|status| status.success()) {
-            eprintln!("cannot detach {}", self.0.display());
-        }
-    }
-}
-
 #[test]
 fn block_devices() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
@@ -281,18 +260,18 @@ fn block_devices() {
     let image = image(&folder);
     File::create(&image).unwrap().set_len(20 << 30).unwrap();
     for sectors in [&[][..], &["-b", "4096"]] {
-        let device = LoopDevice::new(&image, sectors);
-        let theirs = Judge::Mkfs.command().args(["-f", "-N"]).arg(&device.0).output().unwrap();
-        assert_eq!(succeeds(&["mkfs", "-f", "-N"], &device.0).trim_end(), words(&theirs).trim_end());
+        let device = LoopDevice::attach(&image, sectors).unwrap();
+        let theirs = Judge::Mkfs.command().args(["-f", "-N"]).arg(device.path()).output().unwrap();
+        assert_eq!(succeeds(&["mkfs", "-f", "-N"], device.path()).trim_end(), words(&theirs).trim_end());
         for keep in [&["mkfs", "-f", "-q"][..], &["mkfs", "-f", "-q", "-K"]] {
-            succeeds(keep, &device.0);
-            let output = Judge::XfsRepair.command().arg("-n").arg(&device.0).output().unwrap();
+            succeeds(keep, device.path());
+            let output = Judge::XfsRepair.command().arg("-n").arg(device.path()).output().unwrap();
             assert!(output.status.success(), "{}", words(&output));
         }
-        fails(&["mkfs"], &device.0, 1, "XFS");
-        fails(&["mkfs", "-f", "--size", "30G"], &device.0, 1, "cannot be made larger");
-        let mount = LoopMount::new(&device.0, Access::ReadWrite).unwrap();
-        fails(&["mkfs", "-f"], &device.0, 1, "mounted");
+        fails(&["mkfs"], device.path(), 1, "XFS");
+        fails(&["mkfs", "-f", "--size", "30G"], device.path(), 1, "cannot be made larger");
+        let mount = LoopMount::new(device.path(), Access::ReadWrite).unwrap();
+        fails(&["mkfs", "-f"], device.path(), 1, "mounted");
         // Nor through the file behind it.
         fails(&["mkfs", "-f"], &image, 1, "mounted");
         mount.unmount().unwrap();

@@ -16,17 +16,13 @@ use std::{
 };
 
 use common::{succeeds, text, uxfs};
-use mount_place::{Place, processes};
+use mount_place::{Place, processes, succeeded};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
     verdict::repair_is_silent,
 };
-
-fn succeeded(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// The process that serves a mount, and the one that mounted it.
 fn processes_of(image: &Path) -> [String; 2] {

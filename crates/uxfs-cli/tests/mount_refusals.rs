@@ -15,13 +15,9 @@ use std::{
 };
 
 use common::{succeeds, text, uxfs};
-use mount_place::Place;
+use mount_place::{Place, succeeded};
 use rustix::{fs::IFlags, io::Errno};
-use uxfs_testkit::{judges::Judge, require};
-
-fn succeeded(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
+use uxfs_testkit::{judges::Judge, loop_device::LoopDevice, require};
 
 fn host(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -171,46 +167,32 @@ fn a_directory_that_is_mounted_twice_is_unmounted_at_once() {
     place.unmount();
 }
 
-/// A loop device, detached when dropped.
-struct LoopDevice(String);
-
-impl LoopDevice {
-    fn of(place: &Place, options: &[&str]) -> Self {
-        Self(host("losetup", &[&["--find", "--show"], options, &[text(&place.image)]].concat()))
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.0]).status();
-    }
-}
-
 #[test]
 fn a_block_device_is_mounted_for_changes_unless_it_takes_none() {
     require!(Judge::XfsRepair);
     let place = Place::new();
-    let mount =
-        |device: &LoopDevice, options| uxfs(&["mount", "-o", options, &device.0, text(&place.directory)]);
-    let device = LoopDevice::of(&place, &[]);
+    let mount = |device: &LoopDevice, options| {
+        uxfs(&["mount", "-o", options, text(device.path()), text(&place.directory)])
+    };
+    let device = LoopDevice::attach(&place.image, &[]).unwrap();
     succeeded(&mount(&device, "rw"));
     fs::write(place.file(), "contents").unwrap();
     succeeds(&["umount", text(&place.directory)]);
     succeeded(&mount(&device, "ro"));
     assert_eq!(fs::read(place.file()).unwrap(), b"contents");
     succeeds(&["umount", text(&place.directory)]);
-    host("blockdev", &["--setro", &device.0]);
+    host("blockdev", &["--setro", text(device.path())]);
     let is_refused = |output: Output| {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && words.contains("write-protected"), "{words}");
     };
     is_refused(mount(&device, "rw"));
-    is_refused(uxfs(&["rm", &device.0, "/file"]));
+    is_refused(uxfs(&["rm", text(device.path()), "/file"]));
     succeeded(&mount(&device, "ro"));
     succeeds(&["umount", text(&place.directory)]);
-    host("blockdev", &["--setrw", &device.0]);
+    host("blockdev", &["--setrw", text(device.path())]);
     drop(device);
-    let device = LoopDevice::of(&place, &["--read-only"]);
+    let device = LoopDevice::attach(&place.image, &["--read-only"]).unwrap();
     is_refused(mount(&device, "rw"));
     drop(device);
     uxfs_testkit::verdict::repair_is_silent(&place.image).unwrap();

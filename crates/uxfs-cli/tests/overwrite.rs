@@ -11,9 +11,9 @@ use std::{
 };
 
 use tempfile::TempDir;
-use uxfs_testkit::{image::memory_folder, judges::Judge, require};
+use uxfs_testkit::{image::memory_folder, judges::Judge, loop_device::LoopDevice, require};
 
-use crate::common::{host, succeeds, text, uxfs};
+use crate::common::{succeeds, text, uxfs};
 
 /// An image with files, its dump, a map, and a tree.
 struct Bench {
@@ -232,13 +232,9 @@ fn loop_devices_lead_to_their_files() {
     let image = at("image");
     succeeds(&["mkfs", "--unsupported", "--size", "64M", &image]);
     succeeds(&["metadump", &image, &at("dump")]);
-    let attach = |path: &str, options: &[&str]| {
-        let attached =
-            Command::new("losetup").args(options).args(["--find", "--show", path]).output().unwrap();
-        String::from_utf8(attached.stdout).unwrap().trim().to_owned()
-    };
+    let attach = |path: &str, options: &[&str]| LoopDevice::attach(Path::new(path), options).unwrap();
     let devices = [attach(&image, &["-r"]), attach(&image, &["-r"]), attach(&at("dump"), &[])];
-    let [one, two, dump] = &devices;
+    let [one, two, dump] = devices.each_ref().map(|device| text(device.path()));
     let before = fs::read(&image).unwrap();
     let commands: [&[&str]; 11] = [
         &["rescue", one, "--tar", &image],
@@ -254,7 +250,6 @@ fn loop_devices_lead_to_their_files() {
         &["mdrestore", "-f", &at("dump"), dump],
     ];
     let outputs: Vec<_> = commands.iter().map(|arguments| (arguments, uxfs(arguments))).collect();
-    devices.iter().for_each(|device| host("losetup", &["-d", device]));
     for (arguments, output) in outputs {
         let told = told(&output);
         let is_get = arguments[0] == "get";

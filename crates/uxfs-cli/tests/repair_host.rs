@@ -12,8 +12,8 @@ use std::{
 
 use serde_json::Value as Json;
 use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_is_silent,
-    xfs_db::XfsDb,
+    golden::GoldenImage, image::memory_folder, judges::Judge, loop_device::LoopDevice, require,
+    verdict::repair_is_silent, xfs_db::XfsDb,
 };
 
 use crate::common::{host, text, uxfs};
@@ -264,12 +264,11 @@ fn links_devices_and_read_only_images() {
     assert!(words(&read_only).to_lowercase().contains("read-only"), "{}", words(&read_only));
     assert_eq!(plan.status.code(), Some(3), "{}", words(&plan));
     // A block device needs a path for its undo file, and says so.
-    let attached = Command::new("losetup").args(["--find", "--show", text(&image)]).output().unwrap();
-    let device = String::from_utf8(attached.stdout).unwrap().trim().to_owned();
+    let device = LoopDevice::attach(&image, &[]).unwrap();
     let undo = folder.path().join("device.undo");
-    let refused = uxfs(&["repair", &device]);
-    let done = uxfs(&["repair", "--undo", text(&undo), &device]);
-    host("losetup", &["-d", &device]);
+    let refused = uxfs(&["repair", text(device.path())]);
+    let done = uxfs(&["repair", "--undo", text(&undo), text(device.path())]);
+    drop(device);
     assert_eq!(refused.status.code(), Some(1), "{}", words(&refused));
     assert!(words(&refused).contains("--undo"), "{}", words(&refused));
     assert_eq!(done.status.code(), Some(0), "{}", words(&done));

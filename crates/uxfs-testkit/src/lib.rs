@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`judges`] | finding xfsprogs and the kernel; what happens where one is missing |
 //! | [`mount`] | a loop mount that goes away again, whatever happens |
+//! | [`loop_device`] | a loop device that does |
 //! | [`xfs_db`] | running `xfs_db` and reading what it prints |
 //! | [`golden`] | the golden images: list, unpack, manifest |
 //! | [`matrix`] | which golden images there are and how each is made |
@@ -30,6 +31,7 @@ pub mod image;
 pub mod inspect_diff;
 pub mod judges;
 pub mod limits;
+pub mod loop_device;
 pub mod manifest;
 pub mod matrix;
 pub mod mount;

@@ -147,7 +147,8 @@ impl Arguments {
         }
     }
 
-    /// Whether the server has ended without unmounting. Not asked where the mount is only to be taken away. One that does not answer lets this wait, as it lets all wait.
+    /// Whether the server has ended without unmounting. Not asked where the mount is only to be taken away. One that does not answer lets
+    /// this wait, as it lets all wait.
     fn is_dead(&self, entry: &MountEntry) -> bool {
         let is_gone = |error| matches!(error, Errno::NOTCONN | Errno::CONNABORTED);
         !self.force && !self.lazy && rustix::fs::statfs(&entry.mount_point).is_err_and(is_gone)

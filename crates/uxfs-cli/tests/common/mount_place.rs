@@ -57,6 +57,11 @@ impl Drop for Place {
     }
 }
 
+/// A command that went well.
+pub fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// The processes of a mount of this image. Others are not asked for their command line: that can wait for ever.
 pub fn processes(image: &Path) -> Vec<String> {
     let numbers =

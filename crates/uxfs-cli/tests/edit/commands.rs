@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use uxfs_testkit::{
     image,
     judges::Judge,
+    loop_device::LoopDevice,
     mount::{Access, LoopMount},
     require, verdict,
 };
@@ -211,10 +212,9 @@ fn one_at_a_time() {
     let mount = LoopMount::new(image.as_ref(), Access::ReadWrite).unwrap();
     fails(&["mkdir", &image, "/b"], 1, "it is mounted at");
     mount.unmount().unwrap();
-    let device = Command::new("losetup").args(["-f", "--show", &image]).output().unwrap();
-    let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
+    let device = LoopDevice::attach(image.as_ref(), &[]).unwrap();
     let refused = uxfs(&["mkdir", &image, "/b"]);
-    host("losetup", &["-d", &device]);
+    drop(device);
     let words = String::from_utf8_lossy(&refused.stderr);
     assert!(words.contains("attached to") && words.contains("losetup -d"), "{words}");
     let packed = folder.path().join("packed");

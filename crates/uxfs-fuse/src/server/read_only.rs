@@ -6,7 +6,7 @@
 use super::{file_system_ioctls, ioctls};
 use crate::protocol::{flags::AccessMode, request::Operation};
 
-/// Whether an operation changes something, or prepares for that.
+/// Whether an operation changes something, or prepares for that. All are named: one that comes later must be placed.
 pub fn is_change(operation: &Operation<'_>) -> bool {
     use Operation as O;
     match operation {

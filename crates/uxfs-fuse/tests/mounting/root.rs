@@ -4,8 +4,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    process::Command,
+    path::Path,
 };
 
 use rustix::{
@@ -22,7 +21,7 @@ use uxfs_fuse::mounting::{
     mounted::UnmountError,
     remount,
 };
-use uxfs_testkit::judges::judged;
+use uxfs_testkit::{judges::judged, loop_device::LoopDevice};
 
 use crate::{
     children::Ground,
@@ -238,47 +237,31 @@ fn a_guardian_leaves_later_mounts_alone() {
     assert_eq!(entry_at(&directory).unwrap().file_system_type, "tmpfs");
 }
 
-/// A loop device on an empty file.
-struct LoopDevice(PathBuf, #[allow(dead_code)] tempfile::NamedTempFile);
-
-impl LoopDevice {
-    fn new() -> Self {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(1 << 20).unwrap();
-        let output = Command::new("losetup").args(["-f", "--show"]).arg(file.path()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self(String::from_utf8(output.stdout).unwrap().trim().into(), file)
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_block_device_is_mounted_as_such() {
     if !have(&[Need::Root, Need::LoopDevice], "a_block_device_is_mounted_as_such") {
         return;
     }
-    let (image, ground, second) = (LoopDevice::new(), Ground::new(), Ground::new());
+    let (file, ground, second) = (tempfile::NamedTempFile::new().unwrap(), Ground::new(), Ground::new());
+    file.as_file().set_len(1 << 20).unwrap();
+    let device = LoopDevice::attach(file.path(), &[]).unwrap();
+    let image = device.path();
     let directory = ground.path();
-    let path = image.0.to_str().unwrap();
+    let path = image.to_str().unwrap();
     let mut first = mounted(path, &directory, "ro");
     let server = Server::start(first.take_device().unwrap());
     server.wait_for_init();
     assert!(first.is_block_device());
     let entry = entry_at(&directory).unwrap();
     assert_eq!(entry.file_system_type, "fuseblk.uxfs");
-    assert_eq!(entry.source, image.0);
+    assert_eq!(entry.source, image);
     assert!(entry.file_system_options.contains("blksize=4096"), "{entry:?}");
     let number = first.device_number();
-    assert_eq!(rustix::fs::makedev(number.major, number.minor), fs::metadata(&image.0).unwrap().rdev());
+    assert_eq!(rustix::fs::makedev(number.major, number.minor), fs::metadata(image).unwrap().rdev());
     check_limits(&format!("{number}-fuseblk"), &LIMITS.set(number, true));
 
     let busy = mount(OsStr::new(path), &second.path(), &options("ro")).unwrap_err();
-    assert!(matches!(&busy, MountError::Direct(DirectError::DeviceBusy(busy)) if *busy == image.0), "{busy}");
+    assert!(matches!(&busy, MountError::Direct(DirectError::DeviceBusy(busy)) if busy == image), "{busy}");
     // With changes the server has claimed the device.
     for list in ["ro,nofuseblk", ""] {
         let mut plain = mounted(path, &second.path(), list);
