@@ -11,6 +11,7 @@ use crate::{
     protocol::{
         directory::{DirectoryBuffer, DirectoryEntry, RecordRefused},
         flags::OpenReplyFlags,
+        initialization::Capabilities,
         reply::OpenReply,
         request::{Request, operation::Read},
     },
@@ -27,7 +28,14 @@ struct ReadEntry {
 }
 
 impl Server {
+    /// Refused where the kernel can do without: it then opens and closes directories itself and never asks again. Nothing is lost, because a
+    /// cookie says where a listing goes on, and a removed directory stays while the kernel remembers it (invariant 2 of
+    /// [`nodes`](super::nodes)).
     pub(super) fn open_directory(&self, node: u64, reply: &mut ReplyBuffer<'_>) -> Answered {
+        let negotiated = self.negotiated.get();
+        if negotiated.is_some_and(|both| both.capabilities.contains(Capabilities::NO_OPENDIR_SUPPORT)) {
+            return Err(Errno::NOSYS);
+        }
         let directory = self.open_node(node)?;
         let handle = self.open_files.insert(directory, false);
         let flags = OpenReplyFlags::KEEP_CACHE | OpenReplyFlags::CACHE_DIRECTORY;

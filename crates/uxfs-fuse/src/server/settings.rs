@@ -81,6 +81,7 @@ impl Settings {
             | C::ABORT_ERROR
             | C::MAX_PAGES
             | C::CACHE_SYMLINKS
+            | C::NO_OPENDIR_SUPPORT
             | C::SETXATTR_EXT
             | C::INIT_EXT
             | C::DIRECT_IO_ALLOW_MMAP;

@@ -166,10 +166,8 @@ impl Null {
                 self.rename((node, rename.name), (rename.new_parent, rename.new_name))
             }
             O::Open(_) => put(reply, &OpenReply { handle: node, flags: OpenReplyFlags::KEEP_CACHE }.encode()),
-            O::OpenDirectory(_) => {
-                let flags = OpenReplyFlags::KEEP_CACHE | OpenReplyFlags::CACHE_DIRECTORY;
-                put(reply, &OpenReply { handle: node, flags }.encode())
-            }
+            // As a mount of uxfs: the kernel opens directories itself.
+            O::OpenDirectory(_) => Err(Errno::NOSYS),
             O::ReadDirectory(read) => self.list(request, read, false, reply),
             O::ReadDirectoryPlus(read) => {
                 let wants_attributes = self.listings.lists(request.caller.process_id);
