@@ -18,9 +18,10 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 9] = [
+const HELPERS: [(&str, &str); 10] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
+    ("fdisk", "sfdisk"),
     ("kmod", "modprobe"),
     ("zstd", "zstd"),
     ("libarchive-tools", "bsdtar"),

@@ -73,6 +73,13 @@ impl DeviceError {
         Self { operation, offset_bytes, length_bytes, source }
     }
 
+    /// A device that begins where direct requests cannot.
+    pub fn misaligned(offset_bytes: u64, alignment_bytes: u32) -> Self {
+        let message = format!("direct I/O here must begin at a multiple of {alignment_bytes} bytes");
+        let source = io::Error::new(io::ErrorKind::InvalidInput, message);
+        Self { operation: DeviceOperation::Open, offset_bytes, length_bytes: 0, source }
+    }
+
     /// A length that no buffer can have.
     pub fn not_a_buffer(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "not the length of a metadata buffer");

@@ -11,6 +11,7 @@
 //! | [`device_wrapper`] | devices around another device: what they do before a request |
 //! | [`engine`] | implementations: files and block devices, memory |
 //! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
+//! | [`window`] | a part of a device as a device |
 //! | `write_protection` | whether a block device takes writes |
 //! | [`claim`] | opening it so that other users are kept away |
 //! | [`ranges`] | sets of bytes |
@@ -42,5 +43,6 @@ pub mod preload;
 pub mod ranges;
 pub mod spill;
 pub mod thread_shards;
+pub mod window;
 pub mod words;
 mod write_protection;

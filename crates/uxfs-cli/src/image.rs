@@ -1,13 +1,6 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{
-    fs::{self, File},
-    io,
-    ops::Deref,
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
     claim::{self, Lock},
@@ -31,6 +24,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     compressed::{self, WithoutSuperblock},
     failure::{About, Complaints, Exit, Failure, Outcome},
+    place::{ImagePlace, PlaceArguments},
     repaired::{self, Repaired},
     text::parse_size,
 };
@@ -41,9 +35,9 @@ pub struct ImageArguments {
     /// Image file (also compressed with zstd) or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size)]
-    pub offset: u64,
+    /// Where the file system lies in it.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Do not recover a dirty log: show the metadata as it is on disk
     #[arg(long)]
     pub ignore_log: bool,
@@ -189,7 +183,7 @@ impl ImageArguments {
     }
 
     fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
-        compressed::unpack(&self.image, self.offset, otherwise)
+        compressed::unpack(&self.image, self.place.find(&self.image)?.start_bytes, otherwise)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
     }
 
@@ -199,14 +193,16 @@ impl ImageArguments {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => self.image.clone(),
         };
+        let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
-            start_bytes: self.offset,
+            start_bytes: extent.start_bytes,
             lock: if self.no_lock { Lock::None } else { lock },
             ..OpenOptions::default()
         };
-        let opened = uxfs_block::engine::open(&path, &options).map_err(|error| {
+        let opened = uxfs_block::engine::open(&path, &options).and_then(|device| extent.bound(device));
+        let opened = opened.map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
             let failure = Failure::from(Error::from(error));
             if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
@@ -231,14 +227,16 @@ impl ImageArguments {
             let failure = Failure::failed("a compressed image cannot be changed");
             return Err(failure.with_remedy("unpack it first: zstd -d").about(self.image.display()));
         }
+        let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
-            start_bytes: self.offset,
+            start_bytes: extent.start_bytes,
             writable: true,
             lock: Lock::Exclusive,
         };
         uxfs_block::engine::open(&self.image, &options)
+            .and_then(|device| extent.bound(device))
             .map_err(uxfs_volume::error::Error::from)
             .about(self.image.display())
     }
@@ -251,49 +249,14 @@ impl ImageArguments {
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
         let (filesystem, _) =
             recovery::mount_recovered(&device, &options).map_err(|error| self.not_mounted(error))?;
-        Ok(MountedImage { filesystem, place: self.place() })
-    }
-}
-
-/// Where an image lies.
-#[derive(Debug, Clone)]
-pub(crate) struct ImagePlace {
-    path: PathBuf,
-    offset_bytes: u64,
-}
-
-impl ImagePlace {
-    /// Of a file system that begins at this byte of an image.
-    pub fn new(path: &Path, offset_bytes: u64) -> Self {
-        Self { path: path.to_owned(), offset_bytes }
-    }
-
-    /// As arguments of another command.
-    pub fn arguments(&self) -> String {
-        match self.offset_bytes {
-            0 => format!(" {}", self.path.display()),
-            offset => format!(" --offset {offset} {}", self.path.display()),
-        }
-    }
-
-    /// How to make an image file as long as its file system; `None` for devices and packed images.
-    pub fn lengthening(&self, needed_bytes: u64) -> Option<String> {
-        let is_file = fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
-        let is_plain = is_file && matches!(compressed::is_packed(&self.path), Ok(false));
-        let end_bytes = self.offset_bytes.checked_add(needed_bytes)?;
-        is_plain.then(|| {
-            format!(
-                "to make it as long as its file system, with zeros: truncate -s {end_bytes} {}",
-                self.path.display()
-            )
-        })
+        Ok(MountedImage { filesystem, place: self.image_place() })
     }
 }
 
 impl ImageArguments {
     /// Where the image lies.
-    pub(crate) fn place(&self) -> ImagePlace {
-        ImagePlace { path: self.image.clone(), offset_bytes: self.offset }
+    pub(crate) fn image_place(&self) -> ImagePlace {
+        ImagePlace::given(&self.image, &self.place)
     }
 
     /// Which superblock describes the file system.
@@ -312,8 +275,9 @@ impl ImageArguments {
                     .with_remedy("--superblock auto takes the first one with a sound superblock")
             }
             _ => {
-                let lengthening = needed_bytes(&error).and_then(|bytes| self.place().lengthening(bytes));
-                let failure = no_file_system(error);
+                let lengthening =
+                    needed_bytes(&error).and_then(|bytes| self.image_place().lengthening(bytes));
+                let failure = self.place.disk(&self.image, &error).unwrap_or_else(|| no_file_system(error));
                 match lengthening {
                     Some(remedy) => failure.with_remedy(&format!("{remedy}; what is there: --tolerant")),
                     None => failure,
@@ -325,9 +289,9 @@ impl ImageArguments {
 
     /// As [`not_opened`](Self::not_opened), for a command that shows files: says how those of a damaged image are seen.
     fn not_mounted(&self, error: Error) -> Failure {
-        let is_none = is_no_file_system(&error);
+        let is_damaged = is_no_file_system(&error) && self.place.disk(&self.image, &error).is_none();
         let failure = self.not_opened(error);
-        match is_none && !self.repaired {
+        match is_damaged && !self.repaired {
             true => failure.with_remedy(
                 "of a damaged file system uxfs check tells what is wrong, and --repaired shows the files as a repair would leave them",
             ),
@@ -339,7 +303,7 @@ impl ImageArguments {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
         let filesystem = opening::open_to_read(device, &options).map_err(|error| self.not_opened(error))?;
-        Ok(MountedImage { filesystem, place: self.place() })
+        Ok(MountedImage { filesystem, place: self.image_place() })
     }
 }
 
@@ -366,7 +330,7 @@ impl MountedImage {
 }
 
 /// Whether the first sector begins no file system, as far as anything tells.
-fn is_no_file_system(error: &Error) -> bool {
+pub(crate) fn is_no_file_system(error: &Error) -> bool {
     matches!(
         error,
         Error::Corrupt(corruption)
@@ -393,8 +357,8 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
             Failure::failed(format!("packed with {name}: unpack it first (zstd is unpacked by uxfs itself)"))
         }
         Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
-            "not an XFS file system, or its first sector is damaged (for a partition in a disk image, give its start with \
-             --offset)",
+            "not an XFS file system, or its first sector is damaged (one that lies elsewhere in the image is chosen with \
+             --partition or --offset)",
         ),
         _ => error.into(),
     }

@@ -17,6 +17,7 @@
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | `overwrite` | keeps commands from writing over what they read |
 //! | [`failure`] | from an error to a message and an exit code |
+//! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
@@ -40,6 +41,7 @@ pub mod listing;
 pub mod output;
 mod overwrite;
 mod paths;
+pub mod place;
 pub mod progress;
 mod repaired;
 pub mod target;

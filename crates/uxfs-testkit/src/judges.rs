@@ -50,13 +50,15 @@ pub enum Judge {
     Fakeroot,
     /// pseudo, Yocto's fakeroot, through its wrapper
     Pseudo,
+    /// `sfdisk` of util-linux
+    Sfdisk,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -69,6 +71,7 @@ impl Judge {
         Self::Setfattr,
         Self::Fakeroot,
         Self::Pseudo,
+        Self::Sfdisk,
         Self::Kernel,
     ];
 
@@ -87,6 +90,7 @@ impl Judge {
             Self::Setfattr => "setfattr",
             Self::Fakeroot => "fakeroot",
             Self::Pseudo => "fakeroot-pseudo",
+            Self::Sfdisk => "sfdisk",
             Self::Kernel => "kernel",
         }
     }

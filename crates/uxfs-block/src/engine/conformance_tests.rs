@@ -24,6 +24,7 @@ use crate::{
     claim::Lock,
     clock::VirtualClock,
     device::{Alignment, BlockDevice, MAX_RUN_SEGMENTS, ReadSegment, WriteSegment, contiguous_runs},
+    window::Window,
 };
 
 const SIZE_BYTES: usize = 1 << 20;
@@ -94,6 +95,13 @@ fn sync(bytes: &[u8]) -> Subject {
 fn sync_partition(bytes: &[u8]) -> Subject {
     let options = OpenOptions { engine: Engine::Sync, start_bytes: 12345, ..OpenOptions::default() };
     Subject::in_file(bytes, options)
+}
+
+/// A part in the middle of a device.
+fn window(bytes: &[u8]) -> Subject {
+    let all = [&[0x11; 12345][..], bytes, &[0x22; 999]].concat();
+    let device = Arc::new(MemoryDevice::new(all));
+    Subject::alone(Window::new(device, 12345, bytes.len() as u64).unwrap())
 }
 
 fn sync_direct(bytes: &[u8]) -> Subject {
@@ -346,6 +354,7 @@ conformance!(
     overlay_in_file,
     sync,
     sync_partition,
+    window,
     sync_direct,
     automatic,
     io_uring,

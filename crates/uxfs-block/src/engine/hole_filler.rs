@@ -95,6 +95,12 @@ impl<'f> HoleFiller<'f> {
         })
     }
 
+    /// The same for a part of the device that begins at this byte.
+    #[must_use]
+    pub(crate) fn moved_to(self, start_bytes: u64) -> Self {
+        Self { start_bytes: self.start_bytes.saturating_add(start_bytes), ..self }
+    }
+
     /// Gives room to the holes in a range of the device. Ranges come in ascending order; one that comes again counts once.
     pub fn fill(&mut self, range: Range<u64>) {
         let in_file = |offset: u64| self.start_bytes.saturating_add(offset);

@@ -20,10 +20,10 @@ use crate::{
     commands::{Context, repair::undo_files},
     compressed,
     failure::{About, Exit, Failure, Outcome},
-    image::{EngineArgument, ImagePlace},
+    image::EngineArgument,
     output::Output,
     overwrite,
-    text::parse_size,
+    place::{Extent, ImagePlace, PlaceArguments},
 };
 
 /// Arguments of `uxfs undo`.
@@ -50,9 +50,9 @@ pub struct Arguments {
     /// Remove the undo file when the image is restored
     #[arg(long)]
     remove: bool,
-    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T [default: that of the repair]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
-    offset: Option<u64>,
+    /// Where the file system lies in it; where that is not given, from where it began at the repair to the end of the image.
+    #[command(flatten)]
+    place: PlaceArguments,
     /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     engine: EngineArgument,
@@ -109,7 +109,12 @@ impl Arguments {
     /// The image for changes, from where the repaired file system begins.
     fn device(&self, facts: &Facts) -> Result<Arc<dyn BlockDevice>, Failure> {
         let repaired = facts.start_bytes;
-        if let Some(given) = self.offset.filter(|given| *given != repaired) {
+        let extent = match self.place.is_given() {
+            true => self.place.find(&self.image)?,
+            false => Extent { start_bytes: repaired, length_bytes: None },
+        };
+        if extent.start_bytes != repaired {
+            let given = extent.start_bytes;
             let message =
                 format!("the repair was of the file system at byte {repaired}, not of that at byte {given}");
             return Err(Failure::failed(message));
@@ -127,7 +132,8 @@ impl Arguments {
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        open(&self.image, &options).map_err(|error| Failure::from(Error::from(error)))
+        let device = open(&self.image, &options).and_then(|device| extent.bound(device));
+        device.map_err(|error| Failure::from(Error::from(error)))
     }
 
     fn document(&self, undone: &Undone, facts: &Facts, path: &Path) -> serde_json::Value {

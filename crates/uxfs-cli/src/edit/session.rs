@@ -24,6 +24,7 @@ use crate::{
     edit::{just_made::JustMade, people::People, report::Report, report::shown},
     failure::{About, Failure},
     image::{EngineArgument, no_file_system, not_for_changes},
+    place::PlaceArguments,
     text::parse_size,
 };
 
@@ -33,9 +34,9 @@ pub struct EditArguments {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size, help_heading = "Input and output")]
-    pub offset: u64,
+    /// Where the file system lies in it.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
     pub cache_size: Option<u64>,
@@ -142,13 +143,15 @@ impl EditArguments {
     /// # Errors
     /// It cannot be opened.
     pub fn device_for_reading(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
-            start_bytes: self.offset,
+            start_bytes: extent.start_bytes,
             lock: Lock::Shared,
             ..OpenOptions::default()
         };
-        Ok(uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?)
+        let device = uxfs_block::engine::open(&self.image, &options);
+        Ok(device.and_then(|device| extent.bound(device)).map_err(Error::from)?)
     }
 
     fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
@@ -157,12 +160,16 @@ impl EditArguments {
         let mount = || FileSystem::mount_logged(Arc::clone(&device), &options);
         match mount() {
             Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
-            mounted => return mounted.map_err(not_for_changes),
+            mounted => return mounted.map_err(|error| self.not_mounted(error)),
         }
         if let Some(recovered) = recovery::recover(&device, &options, &mut ())? {
             recovered.write().map_err(not_for_changes)?;
         }
         mount().map_err(not_for_changes)
+    }
+
+    fn not_mounted(&self, error: Error) -> Failure {
+        self.place.disk(&self.image, &error).unwrap_or_else(|| not_for_changes(error))
     }
 
     /// Opens the image for changes, which keeps away other writers and reading commands.
@@ -173,14 +180,16 @@ impl EditArguments {
         if compressed::is_packed(&self.image).unwrap_or(false) {
             return Err(Failure::failed("a compressed image cannot be changed (unpack it with zstd -d)"));
         }
+        let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
-            start_bytes: self.offset,
+            start_bytes: extent.start_bytes,
             writable: true,
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        Ok(uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?)
+        let device = uxfs_block::engine::open(&self.image, &options);
+        Ok(device.and_then(|device| extent.bound(device)).map_err(Error::from)?)
     }
 }
 

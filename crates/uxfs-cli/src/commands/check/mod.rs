@@ -173,5 +173,5 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
             written => written.about(file.display())?,
         }
     }
-    Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.place())?)
+    Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.image_place())?)
 }

@@ -24,9 +24,9 @@ use uxfs_repair::{
 use super::map::{Cells, MapPage};
 use crate::{
     failure::Exit,
-    image::ImagePlace,
     output::{JsonName, Output},
     paths::Paths,
+    place::ImagePlace,
     text::counted,
 };
 

@@ -18,6 +18,7 @@ use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
     engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
+    window::Window,
 };
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
@@ -33,14 +34,16 @@ use uxfs_fuse::{
     server::{Server, settings::Settings},
     session,
 };
+use uxfs_partition::selection::EmptySelector;
 use uxfs_volume::error::Error;
 
 use super::Arguments;
 use crate::{
     failure::{Exit, Failure, Outcome},
-    image::not_for_changes,
+    image::{is_no_file_system, not_for_changes},
     interrupt::Interrupt,
     output::notice,
+    place,
 };
 
 /// How often the thread that waits for a signal looks.
@@ -68,6 +71,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // Without rings the image is read and written by ordinary calls.
     let _ = uring::prepare_rings(threads);
     let device = arguments.open(options)?;
+    let sector_bytes = place::sector_bytes(&arguments.target.image);
     let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
@@ -80,8 +84,11 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         );
     }
     let _ = pressure::watch_all_caches();
+    let device = partition(device, options, sector_bytes)?;
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
-    let Opened { file_system, recovered, is_without_log } = mount(device, options, cache_bytes)?;
+    let Opened { file_system, recovered, is_without_log } = mount(Arc::clone(&device), options, cache_bytes)
+        .map_err(|error| refused(error, options, &*device, sector_bytes))?;
+    check_root(&file_system)?;
     require_direct_writes(&file_system, direct_bytes)?;
     let server = Arc::new(Server::new(file_system, settings));
     if let Some(recovered) = recovered {
@@ -176,7 +183,7 @@ fn mount(
     device: Arc<dyn BlockDevice>,
     options: &FuseMountOptions,
     cache_bytes: u64,
-) -> Result<Opened, Failure> {
+) -> Result<Opened, Error> {
     // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
     let device: Arc<dyn BlockDevice> = match options.is_read_only {
         true => Arc::new(OverlayDevice::new(device)),
@@ -191,7 +198,7 @@ fn mount(
         let file_system = Arc::new(mount_without_log(device, &mount_options)?);
         Ok(Opened { file_system, recovered: None, is_without_log: true })
     };
-    let mounted = if options.ignores_log {
+    if options.ignores_log {
         without_log(device)
     } else {
         match mount_recovered(Arc::clone(&device), &mount_options) {
@@ -204,17 +211,36 @@ fn mount(
             }
             Err(error) => Err(error),
         }
-    };
-    let mounted = mounted.map_err(|error| refused(error, options))?;
-    check_root(&mounted.file_system)?;
-    Ok(mounted)
+    }
+}
+
+/// The part of the device that holds the file system.
+fn partition(
+    device: Arc<dyn BlockDevice>,
+    options: &FuseMountOptions,
+    sector_bytes: u32,
+) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let Some(text) = &options.partition else { return Ok(device) };
+    let selector =
+        text.parse().map_err(|error: EmptySelector| Failure::usage(format!("partition=: {error}")))?;
+    let extent = place::find_on(&*device, &selector, sector_bytes)?;
+    let length_bytes = extent.length_bytes.unwrap_or_else(|| device.size_bytes() - extent.start_bytes);
+    Ok(Arc::new(Window::new(device, extent.start_bytes, length_bytes).map_err(Error::from)?))
 }
 
 /// Why it is not mounted, and what can be done.
-fn refused(error: Error, options: &FuseMountOptions) -> Failure {
+fn refused(error: Error, options: &FuseMountOptions, device: &dyn BlockDevice, sector_bytes: u32) -> Failure {
+    let is_whole_image = options.partition.is_none() && options.offset_bytes.unwrap_or(0) == 0;
+    if is_whole_image
+        && is_no_file_system(&error)
+        && let Some(disk) = place::has_partitions_on(device, sector_bytes, "-o partition=")
+    {
+        return disk;
+    }
     let number = Errno::from_raw_os_error(error.errno());
     let is_damaged = matches!(error, Error::Corrupt(_));
-    let failure = not_for_changes(error).with_option("--offset", "-o offset=");
+    let failure =
+        not_for_changes(error).with_option("--partition or --offset", "-o partition= or -o offset=");
     match number {
         Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
         _ if is_damaged && !options.ignores_log => {

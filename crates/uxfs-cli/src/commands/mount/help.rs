@@ -9,6 +9,7 @@ Options for -o, as in /etc/fstab; later ones win:
   ro, rw                    without changes; with them (usual)
   norecovery                with ro: show the image without its log
   offset=BYTES              the file system begins there in IMAGE: bytes, or with K, M, G, T
+  partition=N|LABEL|UUID    it is this partition of IMAGE (GPT or MBR): its number, name or UUID, or the file system's label or UUID
   uid=N, gid=N              show all files with this owner, this group
   allow_other               let other users in (usual for root; fusermount3 must permit it)
   no_allow_other            let only the user in that mounts
@@ -42,5 +43,5 @@ Options of mount(8) and systemd (auto, user, nofail, _netdev, x-…) are accepte
 
 Examples:
   uxfs mount disk.img /mnt
-  uxfs mount -o ro,offset=1M disk.img ~/mnt
+  uxfs mount -o ro,partition=2 disk.img ~/mnt
   uxfs umount /mnt";

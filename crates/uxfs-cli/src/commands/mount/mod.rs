@@ -139,7 +139,9 @@ impl Arguments {
         for list in &self.target.options {
             options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
         }
-        refuse_unknown(&options)?;
+        if options.partition.is_some() && options.offset_bytes.is_some() {
+            return Err(Failure::usage("a partition says where it begins: give partition= or offset="));
+        }
         if options.ignores_log && !options.is_read_only {
             let failure = Failure::usage("without its log a file system is shown for reading only");
             return Err(failure.with_remedy("mount it with the options norecovery,ro"));
@@ -148,17 +150,5 @@ impl Arguments {
             availability::queues().map_err(|error| Failure::unsupported(error.to_string()))?;
         }
         Ok(options)
-    }
-}
-
-/// Options that are understood and cannot be followed yet are not ignored.
-fn refuse_unknown(options: &FuseMountOptions) -> Result<(), Failure> {
-    let refused =
-        [(options.partition.is_some(), "partition=", "give the place of the partition with offset=")];
-    match refused.iter().find(|(is_asked, ..)| *is_asked) {
-        Some((_, word, remedy)) => {
-            Err(Failure::usage(format!("the option {word} is not there yet")).with_remedy(remedy))
-        }
-        None => Ok(()),
     }
 }

@@ -124,7 +124,7 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
     }
     if *done == Done::Left {
         let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
-        if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.place().lengthening(bytes)) {
+        if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.image_place().lengthening(bytes)) {
             writeln!(output, "  {remedy}")?;
         }
         writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
@@ -156,12 +156,13 @@ fn way_back(job: &Job<'_>, result: &Result<'_>) -> Option<String> {
     if !matches!(result.done, Done::Repaired { .. }) {
         return None;
     }
-    let image = job.image.image.display();
+    // Begins with a space, and names the partition.
+    let image = job.image.image_place().arguments();
     Some(match &result.undo_file {
         Some(file) if undo_files::is_beside(&job.image.image, file) => {
-            format!("to take it back: uxfs undo {image} (from {})", file.display())
+            format!("to take it back: uxfs undo{image} (from {})", file.display())
         }
-        Some(file) => format!("to take it back: uxfs undo --undo {} {image}", file.display()),
+        Some(file) => format!("to take it back: uxfs undo --undo {}{image}", file.display()),
         None => "it cannot be taken back: no undo file was kept".to_owned(),
     })
 }

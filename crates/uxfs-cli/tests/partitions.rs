@@ -1,0 +1,252 @@
+//! File systems in partitions of disk images that sfdisk has made: all commands find them, and none leaves them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/mount_place.rs"]
+mod mount_place;
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    process::Stdio,
+};
+
+use common::{succeeds, text, uxfs};
+use mount_place::{Place, succeeded};
+use uxfs_testkit::{
+    image::memory_folder,
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+    verdict::repair_is_silent,
+};
+
+const MEBIBYTE: u64 = 1 << 20;
+/// What lies outside of the partition: nothing may change it.
+const AROUND: u8 = 0x5a;
+const SIZE_MEBIBYTES: u64 = 330;
+
+/// A disk whose second partition, called root, is an XFS file system with the label system.
+struct Disk {
+    place: Place,
+    start_bytes: u64,
+    length_bytes: u64,
+}
+
+impl Disk {
+    fn new(kind: &str) -> Self {
+        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+        let image = folder.path().join("disk");
+        fs::create_dir(folder.path().join("mount")).unwrap();
+        let file = File::create(&image).unwrap();
+        let around = vec![AROUND; MEBIBYTE as usize];
+        (0..SIZE_MEBIBYTES).for_each(|mebibyte| {
+            if !(10..310).contains(&mebibyte) {
+                file.write_all_at(&around, mebibyte * MEBIBYTE).unwrap();
+            }
+        });
+        file.set_len(SIZE_MEBIBYTES * MEBIBYTE).unwrap();
+        let script = match kind {
+            "gpt" => {
+                "label: gpt\nstart=1M, size=8M, name=boot\nstart=10M, size=300M, name=root, uuid=11111111-2222-3333-4444-555555555555\n"
+            }
+            // The second is the first logical one there.
+            _ => {
+                "label: dos\nlabel-id: 0x12345678\nstart=1M, size=8M\nstart=9M, size=310M, type=5\nstart=10M, size=300M\n"
+            }
+        };
+        let mut sfdisk = Judge::Sfdisk.command();
+        let mut sfdisk =
+            sfdisk.args(["-q", "--wipe", "never"]).arg(&image).stdin(Stdio::piped()).spawn().unwrap();
+        sfdisk.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(sfdisk.wait().unwrap().success());
+        let disk = Self {
+            place: Place::of(folder, image),
+            start_bytes: 10 * MEBIBYTE,
+            length_bytes: 300 * MEBIBYTE,
+        };
+        let file_system = disk.place.folder.path().join("file-system");
+        succeeds(&["mkfs", "--size", "300M", "-L", "system", text(&file_system)]);
+        disk.write(disk.start_bytes, &fs::read(file_system).unwrap());
+        disk
+    }
+
+    fn image(&self) -> &str {
+        text(&self.place.image)
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) {
+        File::options()
+            .write(true)
+            .open(&self.place.image)
+            .unwrap()
+            .write_all_at(bytes, offset_bytes)
+            .unwrap();
+    }
+
+    /// All before and behind the partition.
+    fn around(&self) -> (Vec<u8>, Vec<u8>) {
+        let bytes = fs::read(&self.place.image).unwrap();
+        let (start, end) = (self.start_bytes as usize, (self.start_bytes + self.length_bytes) as usize);
+        (bytes[..start].to_vec(), bytes[end..].to_vec())
+    }
+
+    /// Options that let the kernel mount the partition with this number.
+    fn place_by_sfdisk(&self, number: &str) -> String {
+        let told = Judge::Sfdisk.command().arg("--json").arg(&self.place.image).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        let all = told["partitiontable"]["partitions"].as_array().unwrap();
+        let node = format!("{}{number}", self.image());
+        let found = all.iter().find(|one| one["node"] == node.as_str()).unwrap();
+        let bytes = |field: &str| found[field].as_u64().unwrap() * 512;
+        format!("offset={},sizelimit={}", bytes("start"), bytes("size"))
+    }
+
+    /// The partition as a file.
+    fn extracted(&self) -> PathBuf {
+        let path = self.place.folder.path().join("extracted");
+        let mut bytes = vec![0; self.length_bytes as usize];
+        File::open(&self.place.image).unwrap().read_exact_at(&mut bytes, self.start_bytes).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+fn words(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn commands_find_partitions_by_number_name_and_identity() {
+    require!(Judge::Sfdisk, Judge::XfsRepair, Judge::Kernel);
+    for (kind, number, names) in [
+        (
+            "gpt",
+            "2",
+            &["root", "PARTLABEL=root", "11111111-2222-3333-4444-555555555555", "system", "LABEL=system"][..],
+        ),
+        ("mbr", "5", &["12345678-05", "PARTUUID=12345678-05", "system"]),
+    ] {
+        let disk = Disk::new(kind);
+        let around = disk.around();
+        succeeds(&["mkdir", "--partition", number, disk.image(), "/made"]);
+        let host = disk.place.folder.path().join("host");
+        fs::write(&host, kind).unwrap();
+        succeeds(&["put", "--partition", "system", disk.image(), text(&host), "/made/file"]);
+        for name in [&[number], names].concat() {
+            assert_eq!(succeeds(&["cat", "--partition", name, disk.image(), "/made/file"]), kind, "{name}");
+            succeeds(&["check", "--partition", name, disk.image()]);
+        }
+        // As Linux counts them, and in its eyes.
+        let by_offset = succeeds(&["ls", "--offset", "10M", disk.image()]);
+        assert_eq!(succeeds(&["ls", "--partition", number, disk.image()]), by_offset);
+        repair_is_silent(&disk.extracted()).unwrap();
+        let place = disk.place_by_sfdisk(number);
+        let mounted = LoopMount::with_options(&disk.place.image, Access::ReadOnly, &place).unwrap();
+        assert_eq!(fs::read_to_string(mounted.join("made/file")).unwrap(), kind);
+        mounted.unmount().unwrap();
+        assert!(disk.around() == around);
+    }
+}
+
+#[test]
+fn a_disk_is_told_with_its_partitions() {
+    require!(Judge::Sfdisk);
+    let disk = Disk::new("gpt");
+    for arguments in [&["ls"][..], &["info"], &["check"], &["mkdir"]] {
+        let more: &[&str] = if arguments == ["mkdir"] { &["/new"] } else { &[] };
+        let output = uxfs(&[arguments, &[disk.image()], more].concat());
+        let words = words(&output);
+        assert!(!output.status.success());
+        for expected in [
+            "a disk with partitions (GPT)",
+            "--partition 2",
+            "1 `boot` (8.0M)",
+            "2 `root` (300M, XFS `system`)",
+        ] {
+            assert!(words.contains(expected), "{arguments:?}: {words}");
+        }
+    }
+    for (name, expected) in [("3", "it has no partition 3"), ("nothing", "it has no partition nothing")] {
+        let output = uxfs(&["ls", "--partition", name, disk.image()]);
+        assert!(!output.status.success() && words(&output).contains(expected), "{}", words(&output));
+        assert!(words(&output).contains("2 `root`"), "{}", words(&output));
+    }
+    // One without XFS.
+    let output = uxfs(&["ls", "--partition", "boot", disk.image()]);
+    assert!(words(&output).contains("not an XFS file system"), "{}", words(&output));
+    // No disk at all.
+    let output = uxfs(&["ls", "--partition", "1", text(&disk.extracted())]);
+    assert!(words(&output).contains("no partition table"), "{}", words(&output));
+    let both = uxfs(&["ls", "--partition", "1", "--offset", "1M", disk.image()]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn a_mount_of_a_partition_stays_in_it() {
+    require!(Judge::Sfdisk, Judge::XfsRepair, Judge::Kernel);
+    let disk = Disk::new("gpt");
+    let around = disk.around();
+    let place = &disk.place;
+    let refused = place.mount(&[]);
+    assert!(words(&refused).contains("-o partition=2"), "{}", words(&refused));
+    for (options, contents) in
+        [("partition=root", "first"), ("partition=2,sync", "second"), ("partition=LABEL=system", "third")]
+    {
+        succeeded(&place.mount(&["-o", options]));
+        fs::write(place.file(), contents).unwrap();
+        // It fills all of the partition, and then no more than that.
+        let mut ballast = File::create(place.directory.join("ballast")).unwrap();
+        let chunk = vec![7; 1 << 20];
+        while ballast.write_all(&chunk).is_ok() {}
+        drop(ballast);
+        fs::remove_file(place.directory.join("ballast")).unwrap();
+        succeeds(&["umount", text(&place.directory)]);
+        assert_eq!(succeeds(&["cat", "--partition", "2", disk.image(), "/file"]), contents);
+        repair_is_silent(&disk.extracted()).unwrap();
+        assert!(disk.around() == around, "{options}");
+    }
+    let mounted = LoopMount::new(&disk.extracted(), Access::ReadOnly).unwrap();
+    assert_eq!(fs::read_to_string(mounted.join("file")).unwrap(), "third");
+}
+
+/// The superblock claims more than the partition has.
+#[test]
+fn a_file_system_that_is_longer_than_its_partition_does_not_leave_it() {
+    require!(Judge::Sfdisk);
+    let disk = Disk::new("gpt");
+    let longer = disk.place.folder.path().join("longer");
+    succeeds(&["mkfs", "--size", "310M", text(&longer)]);
+    let mut bytes = fs::read(&longer).unwrap();
+    bytes.truncate(300 * MEBIBYTE as usize);
+    disk.write(disk.start_bytes, &bytes);
+    let around = disk.around();
+    let options = &["--partition", "2", disk.image()];
+    for arguments in [&["ls"][..], &["check"], &["mkdir"], &["repair"]] {
+        let more: &[&str] = if arguments == ["mkdir"] { &["/new"] } else { &[] };
+        let output = uxfs(&[arguments, options, more].concat());
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(!words(&output).contains("truncate -s"), "{}", words(&output));
+    }
+    assert!(!disk.place.mount(&["-o", "partition=2"]).status.success());
+    assert!(disk.around() == around);
+}
+
+#[test]
+fn a_repair_in_a_partition_is_taken_back() {
+    require!(Judge::Sfdisk, Judge::XfsRepair);
+    let disk = Disk::new("gpt");
+    succeeds(&["mkdir", "--partition", "2", disk.image(), "/made"]);
+    // The header of free space in the first group.
+    disk.write(disk.start_bytes + 512 + 40, &[0xee; 8]);
+    let (damaged, around) = (fs::read(&disk.place.image).unwrap(), disk.around());
+    let repaired = uxfs(&["repair", "--partition", "root", disk.image()]);
+    let report = String::from_utf8_lossy(&repaired.stdout).into_owned();
+    assert!(report.contains("--partition") || words(&repaired).contains("--partition"), "{report}");
+    repair_is_silent(&disk.extracted()).unwrap();
+    assert!(disk.around() == around);
+    succeeds(&["undo", "--partition", "root", disk.image()]);
+    assert!(fs::read(&disk.place.image).unwrap() == damaged);
+}
