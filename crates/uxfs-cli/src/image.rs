@@ -183,8 +183,12 @@ impl ImageArguments {
     }
 
     fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
-        compressed::unpack(&self.image, self.place.find(&self.image)?.start_bytes, otherwise)
-            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
+        compressed::unpack(
+            &self.image,
+            self.place.find(&self.image).about(self.image.display())?.start_bytes,
+            otherwise,
+        )
+        .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
     }
 
     fn open_device(&self, unpacked: Option<File>, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
@@ -193,7 +197,7 @@ impl ImageArguments {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => self.image.clone(),
         };
-        let extent = self.place.find(&self.image)?;
+        let extent = self.place.find(&self.image).about(self.image.display())?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
@@ -227,7 +231,7 @@ impl ImageArguments {
             let failure = Failure::failed("a compressed image cannot be changed");
             return Err(failure.with_remedy("unpack it first: zstd -d").about(self.image.display()));
         }
-        let extent = self.place.find(&self.image)?;
+        let extent = self.place.find(&self.image).about(self.image.display())?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
@@ -365,7 +369,7 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
 }
 
 /// Bytes of the file system, where the image has fewer.
-fn needed_bytes(error: &Error) -> Option<u64> {
+pub(crate) fn needed_bytes(error: &Error) -> Option<u64> {
     match error {
         Error::Corrupt(corruption) => match corruption.fault {
             Fault::Superblock(SuperblockFault::DeviceTooShort { needed_bytes, .. }) => Some(needed_bytes),

@@ -23,7 +23,7 @@ use uxfs_volume::error::Error;
 
 use crate::{
     compressed,
-    failure::{About, Failure},
+    failure::Failure,
     image::is_no_file_system,
     text::{escaped, human_size, parse_size},
 };
@@ -82,17 +82,23 @@ impl PlaceArguments {
 
     /// A failure for a disk with partitions that was taken for a file system, after this error; `None` where it is no such.
     pub fn disk(&self, image: &Path, error: &Error) -> Option<Failure> {
-        if !self.is_whole_image() || !is_no_file_system(error) {
+        if !is_no_file_system(error) {
             return None;
         }
         let device = open(image).ok()?;
+        if let Some(selector) = &self.partition {
+            return not_in_partition(&*device, selector, sector_bytes(image));
+        }
+        if !self.is_whole_image() {
+            return None;
+        }
         has_partitions_on(&*device, sector_bytes(image), "--partition ")
     }
 
     /// The option that was given, as another command takes it, with a space in front.
     pub fn option(&self) -> String {
         match (&self.partition, self.offset.unwrap_or(0)) {
-            (Some(selector), _) => format!(" --partition '{selector}'"),
+            (Some(selector), _) => format!(" --partition {}", quoted(&selector.to_string())),
             (None, 0) => String::new(),
             (None, offset) => format!(" --offset {offset}"),
         }
@@ -109,7 +115,7 @@ impl PlaceArguments {
         if let Some(found) = self.found.get() {
             return Ok(*found);
         }
-        let found = find_in_file(image, selector).about(image.display())?;
+        let found = find_in_file(image, selector)?;
         Ok(*self.found.get_or_init(|| found))
     }
 }
@@ -155,6 +161,15 @@ impl ImagePlace {
     }
 }
 
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.:/".contains(&byte);
+    match word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", escaped(word.as_bytes()).replace('\'', "'\\''")),
+    }
+}
+
 fn find_in_file(image: &Path, selector: &Selector) -> Result<Extent, Failure> {
     let is_packed = compressed::is_packed(image).unwrap_or(false);
     if is_packed {
@@ -176,6 +191,10 @@ pub fn find_on(device: &dyn BlockDevice, selector: &Selector, sector_bytes: u32)
             Ok(Extent { start_bytes: partition.start_bytes, length_bytes: Some(partition.length_bytes) })
         }
         Err(SelectionError::Device(error)) => Err(Error::from(error).into()),
+        Err(error @ SelectionError::Several { .. }) => {
+            Err(Failure::failed(error.to_string())
+                .with_remedy("give its number, or its own UUID as PARTUUID="))
+        }
         Err(error) => Err(Failure::failed(error.to_string()).with_remedy(&told(device, &table))),
     }
 }
@@ -185,6 +204,14 @@ fn no_table(error: TableError) -> Failure {
         TableError::Device(error) => Error::from(error).into(),
         error => Failure::corruption(error.to_string()),
     }
+}
+
+/// Whether this part of an image is a partition.
+pub fn has_partition(image: &Path, start_bytes: u64, length_bytes: u64) -> bool {
+    let table = open(image).ok().and_then(|device| PartitionTable::read(&*device, sector_bytes(image)).ok());
+    table.flatten().is_some_and(|table| {
+        table.partitions.iter().any(|one| one.start_bytes == start_bytes && one.length_bytes == length_bytes)
+    })
 }
 
 /// The image for a look at its partitions, beside whatever uses it.
@@ -207,7 +234,7 @@ pub fn has_partitions_on(device: &dyn BlockDevice, sector_bytes: u32, option: &s
     let with_xfs = |partition: &&Partition| matches!(XfsIdentity::read(device, partition), Ok(Some(_)));
     let all: Vec<_> = table.partitions.iter().filter(with_xfs).collect();
     let remedy = match all.as_slice() {
-        [] => format!("no partition begins with an XFS file system: {}", told(device, &table)),
+        [] => format!("none of them begins with an XFS file system: {}", told(device, &table)),
         [one] => format!("{option}{} chooses the one with XFS; {}", one.number, told(device, &table)),
         [one, ..] => format!("{option}{} chooses the first with XFS; {}", one.number, told(device, &table)),
     };
@@ -217,8 +244,19 @@ pub fn has_partitions_on(device: &dyn BlockDevice, sector_bytes: u32, option: &s
     )
 }
 
+/// A failure for a partition without XFS.
+pub fn not_in_partition(device: &dyn BlockDevice, selector: &Selector, sector_bytes: u32) -> Option<Failure> {
+    let table = PartitionTable::read(device, sector_bytes).ok()??;
+    let number = table.select(device, selector).ok()?.number;
+    let message = format!("partition {number} does not begin with an XFS file system");
+    Some(Failure::failed(message).with_remedy(&told(device, &table)))
+}
+
 /// The partitions in words.
 fn told(device: &dyn BlockDevice, table: &PartitionTable) -> String {
+    if table.partitions.is_empty() {
+        return "its table is empty".to_owned();
+    }
     let mut text = String::from("it has ");
     for (index, partition) in table.partitions.iter().take(MOST_TOLD).enumerate() {
         let separator = if index == 0 { "" } else { ", " };

@@ -175,8 +175,18 @@ fn a_disk_is_told_with_its_partitions() {
         assert!(words(&output).contains("2 `root`"), "{}", words(&output));
     }
     // One without XFS.
-    let output = uxfs(&["ls", "--partition", "boot", disk.image()]);
-    assert!(words(&output).contains("not an XFS file system"), "{}", words(&output));
+    for output in [
+        uxfs(&["ls", "--partition", "boot", disk.image()]),
+        uxfs(&["mkdir", "--partition", "1", disk.image(), "/new"]),
+    ] {
+        assert!(
+            words(&output).contains("partition 1 does not begin with an XFS file system"),
+            "{}",
+            words(&output)
+        );
+    }
+    let output = disk.place.mount(&["-o", "partition=boot"]);
+    assert!(words(&output).contains("partition boot does not begin"), "{}", words(&output));
     // No disk at all.
     let output = uxfs(&["ls", "--partition", "1", text(&disk.extracted())]);
     assert!(words(&output).contains("no partition table"), "{}", words(&output));
@@ -228,9 +238,19 @@ fn a_file_system_that_is_longer_than_its_partition_does_not_leave_it() {
         let more: &[&str] = if arguments == ["mkdir"] { &["/new"] } else { &[] };
         let output = uxfs(&[arguments, options, more].concat());
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(!words(&output).contains("truncate -s"), "{}", words(&output));
+        let said = words(&output) + &String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("truncate -s"), "{said}");
+        if arguments == ["repair"] {
+            assert!(said.contains("uxfs ls -lR --repaired --partition 2 "), "{said}");
+            assert!(said.contains("uxfs rescue --partition 2 "), "{said}");
+        }
     }
-    assert!(!disk.place.mount(&["-o", "partition=2"]).status.success());
+    let refused = disk.place.mount(&["-o", "partition=2"]);
+    assert!(
+        !refused.status.success() && words(&refused).contains("and the partition has 314572800"),
+        "{}",
+        words(&refused)
+    );
     assert!(disk.around() == around);
 }
 
@@ -249,4 +269,8 @@ fn a_repair_in_a_partition_is_taken_back() {
     assert!(disk.around() == around);
     succeeds(&["undo", "--partition", "root", disk.image()]);
     assert!(fs::read(&disk.place.image).unwrap() == damaged);
+    // The undo file knows the place of the partition.
+    assert!(uxfs(&["repair", "--partition", "root", disk.image()]).status.success());
+    succeeds(&["undo", disk.image()]);
+    assert!(fs::read(&disk.place.image).unwrap() == damaged && disk.around() == around);
 }

@@ -1,5 +1,7 @@
 //! Master boot records: four entries in the first sector, of which one may hold a chain of logical partitions.
 
+use std::collections::BTreeSet;
+
 use uxfs_block::device::BlockDevice;
 use zerocopy::transmute;
 
@@ -20,24 +22,27 @@ const BOOT_INDICATORS: [u8; 2] = [0, 0x80];
 /// Logical partitions are counted from here.
 const FIRST_LOGICAL: u32 = 5;
 
-/// The record at this byte; `None` where there is none. Boot sectors of file systems have the same signature, and code where the
-/// entries are: the first byte of each tells them apart.
+/// The record of a disk; `None` where there is none. Boot sectors of file systems have the same signature, and code where the entries are:
+/// the first byte of each tells them apart.
 ///
 /// # Errors
 /// The disk cannot be read.
-pub(crate) fn read_record(
-    device: &dyn BlockDevice,
-    offset_bytes: u64,
-) -> Result<Option<BootRecord>, TableError> {
+pub(crate) fn read_record(device: &dyn BlockDevice) -> Result<Option<BootRecord>, TableError> {
+    let is_record = |record: &BootRecord| {
+        record.entries.iter().all(|entry| BOOT_INDICATORS.contains(&entry.boot_indicator))
+    };
+    Ok(read_signed(device, 0)?.filter(is_record))
+}
+
+/// What has the signature of a record at this byte.
+fn read_signed(device: &dyn BlockDevice, offset_bytes: u64) -> Result<Option<BootRecord>, TableError> {
     if offset_bytes.checked_add(RECORD_BYTES as u64).is_none_or(|end| end > device.size_bytes()) {
         return Ok(None);
     }
     let mut bytes = [0; RECORD_BYTES];
     device.read(offset_bytes, &mut bytes)?;
     let record: BootRecord = transmute!(bytes);
-    let is_record = record.signature == SIGNATURE
-        && record.entries.iter().all(|entry| BOOT_INDICATORS.contains(&entry.boot_indicator));
-    Ok(is_record.then_some(record))
+    Ok((record.signature == SIGNATURE).then_some(record))
 }
 
 /// Whether the partitions are in a GUID partition table.
@@ -48,7 +53,7 @@ pub(crate) fn is_protective(record: &BootRecord) -> bool {
 /// The partitions; `None` where the record has none.
 ///
 /// # Errors
-/// The disk cannot be read; the chain of logical partitions does not end.
+/// The disk cannot be read.
 pub(crate) fn table(
     device: &dyn BlockDevice,
     record: &BootRecord,
@@ -56,52 +61,66 @@ pub(crate) fn table(
 ) -> Result<Option<PartitionTable>, TableError> {
     let signature = record.disk_signature.get();
     let mut entries = Vec::new();
-    let mut extended = None;
+    let mut logical = FIRST_LOGICAL;
     for (found, number) in record.entries.iter().zip(1..) {
-        if EXTENDED.contains(&found.kind) {
-            extended = extended.or(Some(u64::from(found.first_sector.get())));
-        } else if is_used(found) {
+        if !is_used(found) {
+            continue;
+        }
+        if is_extended(found) {
+            read_logical(device, found, sector_size_bytes, signature, &mut logical, &mut entries)?;
+        } else {
             entries.push(entry(found, 0, number, signature));
         }
     }
-    if let Some(first_sector) = extended {
-        read_logical(device, first_sector, sector_size_bytes, signature, &mut entries)?;
-    }
+    entries.sort_by_key(|entry| entry.number);
     let is_empty = entries.is_empty();
     Ok((!is_empty).then(|| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries)))
 }
 
-/// Follows the chain. Each record in it has a partition, counted from its own place, and the place of the next record, counted from that of
-/// the first.
+/// Follows a chain. Each record in it has partitions, counted from its own place, and the place of the next record, counted from that of
+/// the first. Partitions before damage or a loop are there, as for Linux.
 fn read_logical(
     device: &dyn BlockDevice,
-    first_sector: u64,
+    extended: &BootEntry,
     sector_size_bytes: u64,
     signature: u32,
+    number: &mut u32,
     entries: &mut Vec<Entry>,
 ) -> Result<(), TableError> {
-    let mut number = FIRST_LOGICAL;
-    let mut sector = first_sector;
-    for _ in 0..MOST_PARTITIONS {
-        let Some(record) = read_record(device, sector.saturating_mul(sector_size_bytes))? else {
-            return Ok(());
+    let first_sector = u64::from(extended.first_sector.get());
+    let chain_sectors = u64::from(extended.sectors.get());
+    let (mut sector, mut sectors) = (first_sector, chain_sectors);
+    let mut seen = BTreeSet::new();
+    while seen.insert(sector) && seen.len() <= MOST_PARTITIONS && entries.len() < MOST_PARTITIONS {
+        let Some(record) = read_signed(device, sector.saturating_mul(sector_size_bytes))? else { break };
+        for (found, index) in record.entries.iter().zip(0..) {
+            if !is_used(found) || is_extended(found) {
+                continue;
+            }
+            // Some programs leave rubbish in the last two.
+            let (first, count) = (u64::from(found.first_sector.get()), u64::from(found.sectors.get()));
+            let is_inside =
+                first + count <= sectors && sector + first + count <= first_sector + chain_sectors;
+            if index < 2 || is_inside {
+                entries.push(entry(found, sector, *number, signature));
+                *number += 1;
+            }
+        }
+        let Some(link) = record.entries.iter().find(|found| is_used(found) && is_extended(found)) else {
+            break;
         };
-        let is_link = |found: &&BootEntry| EXTENDED.contains(&found.kind);
-        let mut used = record.entries.iter().filter(|found| is_used(found));
-        if let Some(found) = used.clone().find(|found| !is_link(found)) {
-            entries.push(entry(found, sector, number, signature));
-            number += 1;
-        }
-        match used.find(is_link) {
-            Some(link) => sector = first_sector.saturating_add(link.first_sector.get().into()),
-            None => return Ok(()),
-        }
+        sector = first_sector + u64::from(link.first_sector.get());
+        sectors = link.sectors.get().into();
     }
-    Err(TableError::Endless)
+    Ok(())
 }
 
 fn is_used(found: &BootEntry) -> bool {
-    found.kind != 0 && found.sectors.get() != 0
+    found.sectors.get() != 0
+}
+
+fn is_extended(found: &BootEntry) -> bool {
+    EXTENDED.contains(&found.kind)
 }
 
 fn entry(found: &BootEntry, base_sector: u64, number: u32, signature: u32) -> Entry {

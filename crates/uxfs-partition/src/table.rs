@@ -90,9 +90,6 @@ pub enum TableError {
     /// There is a table, and neither copy of it is right.
     #[error("its partition table (GPT) is damaged, and so is the copy of it at the end of the disk")]
     Damaged,
-    /// The chain of logical partitions does not end.
-    #[error("its logical partitions are chained in a loop, or there are more than {MOST_PARTITIONS}")]
-    Endless,
 }
 
 /// An entry as the table has it, in sectors.
@@ -113,7 +110,7 @@ impl PartitionTable {
     /// # Errors
     /// The disk cannot be read; the table is damaged beyond use.
     pub fn read(device: &dyn BlockDevice, sector_size_bytes: u32) -> Result<Option<Self>, TableError> {
-        let record = mbr::read_record(device, 0)?;
+        let record = mbr::read_record(device)?;
         if record.is_none_or(|record| mbr::is_protective(&record))
             && let Some(table) = gpt::read(device, record.is_some())?
         {

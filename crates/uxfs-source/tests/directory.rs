@@ -97,7 +97,12 @@ fn every_kind_is_told() {
             let times = metadata.times;
             assert_eq!(times.modification.seconds, host.mtime());
             assert_eq!(i64::from(times.modification.nanoseconds), host.mtime_nsec());
-            assert_eq!((times.change.seconds, times.access.seconds), (host.ctime(), host.atime()));
+            assert_eq!(times.change.seconds, host.ctime());
+            match host.is_symlink() {
+                // Reading its target, which comes after its times, changes this one.
+                true => assert!(times.access.seconds <= host.atime()),
+                false => assert_eq!(times.access.seconds, host.atime()),
+            }
             assert_eq!(
                 metadata.link.map(|link| (link.inode, link.links)),
                 match host.nlink() {

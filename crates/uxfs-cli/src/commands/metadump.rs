@@ -17,7 +17,7 @@ use crate::{
     commands::Context,
     destination,
     failure::{Exit, Failure, Outcome},
-    image::{ImageArguments, no_file_system},
+    image::ImageArguments,
     output::{Output, message, notice},
     overwrite,
     progress::Progress,
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     drop(progress);
     let summary = match summary {
         Ok(summary) => summary,
-        Err(DumpError::Open(error)) => return Err(no_file_system(error).about(image.image.display())),
+        Err(DumpError::Open(error)) => return Err(image.not_opened(error)),
         Err(DumpError::Write(error)) => return Err(Failure::from(error).about(arguments.target.display())),
     };
     arguments.tell(&summary, context)?;

@@ -23,7 +23,7 @@ use crate::{
     image::EngineArgument,
     output::Output,
     overwrite,
-    place::{Extent, ImagePlace, PlaceArguments},
+    place::{self, Extent, ImagePlace, PlaceArguments},
 };
 
 /// Arguments of `uxfs undo`.
@@ -111,7 +111,12 @@ impl Arguments {
         let repaired = facts.start_bytes;
         let extent = match self.place.is_given() {
             true => self.place.find(&self.image)?,
-            false => Extent { start_bytes: repaired, length_bytes: None },
+            false => Extent {
+                start_bytes: repaired,
+                // The repair may have been of a partition.
+                length_bytes: place::has_partition(&self.image, repaired, facts.device_size_bytes)
+                    .then_some(facts.device_size_bytes),
+            },
         };
         if extent.start_bytes != repaired {
             let given = extent.start_bytes;

@@ -1,5 +1,7 @@
 //! OPEN, READ, WRITE and what else changes contents.
 
+use std::time::Instant;
+
 use rustix::{fs::OFlags, io::Errno, param::page_size};
 use uxfs_filesystem::{
     file::{
@@ -116,7 +118,7 @@ impl Server {
             time: self.time_of_change(),
             clears_set_id: write.write_flags.contains(WriteFlags::KILL_SET_ID),
         };
-        let mut done = 0;
+        let (mut done, mut without_room_since) = (0, None);
         while done < write.data.len() {
             let (at, rest) = (write.offset_bytes.saturating_add(done as u64), write.data.get(done..));
             match write_opened(&self.file_system, &file, at, rest.unwrap_or_default(), touch) {
@@ -126,6 +128,13 @@ impl Server {
                 Err(_) if done > 0 && !is_from_cache => break,
                 Err(error) => {
                     let error = number(error);
+                    if error == Errno::NOSPC && !self.full.has(file.number()) {
+                        let begun = *without_room_since.get_or_insert_with(Instant::now);
+                        if self.leaving.wait(begun) {
+                            drop(self.file_system.inactivate_pending());
+                            continue;
+                        }
+                    }
                     if is_from_cache {
                         found_no_room(self, node, &file, error);
                     }

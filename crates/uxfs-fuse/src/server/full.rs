@@ -12,6 +12,8 @@
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -20,6 +22,12 @@ use uxfs_format::units::InodeNumber;
 
 /// So many blocks are more room. A few come back whenever a file lets go of what was allocated ahead.
 const MORE_BLOCKS: u64 = 64;
+
+/// The blocks of a file without names come back when the kernel has forgotten it, which it tells beside all other requests: not before a
+/// write that was asked for later, where threads are slow. So long a write waits for them that would find no room.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often it tries.
+const STEP: Duration = Duration::from_millis(5);
 
 /// What a write found.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +54,11 @@ impl FullFiles {
         files.insert(inode, Refused { error, free_blocks });
         self.count.store(files.len(), Ordering::Relaxed);
         true
+    }
+
+    /// Whether it is known that this file finds no room.
+    pub fn has(&self, inode: InodeNumber) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.files.lock().contains_key(&inode)
     }
 
     /// Before a file is written.
@@ -79,9 +92,44 @@ impl FullFiles {
     }
 }
 
+/// Files that lost their last name a moment ago.
+#[derive(Debug, Default)]
+pub struct Leaving(Mutex<Option<Instant>>);
+
+impl Leaving {
+    /// A file lost its last name.
+    pub fn note(&self) {
+        *self.0.lock() = Some(Instant::now());
+    }
+
+    /// Waits a little where blocks may come back soon, for a write that has found no room since `begun`. Gives whether it is to try again.
+    #[must_use]
+    pub fn wait(&self, begun: Instant) -> bool {
+        let is_recent = self.0.lock().is_some_and(|last| last.elapsed() < GRACE);
+        let tries_again = is_recent && begun.elapsed() < GRACE;
+        if tries_again {
+            thread::sleep(STEP);
+        }
+        tries_again
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_waits_for_files_that_leave_and_not_for_ever() {
+        let (leaving, begun) = (Leaving::default(), Instant::now());
+        assert!(!leaving.wait(begun));
+        leaving.note();
+        assert!(leaving.wait(begun));
+        while leaving.wait(begun) {
+            // More files leave meanwhile.
+            leaving.note();
+        }
+        assert!((GRACE..GRACE * 20).contains(&begun.elapsed()));
+    }
 
     #[test]
     fn a_file_without_room_is_refused_until_there_is_more() {
@@ -89,7 +137,10 @@ mod tests {
         assert_eq!(full.check(inode, || 0), Ok(()));
         assert!(!full.refuse(inode, Errno::IO, 5));
         assert_eq!(full.check(inode, || 0), Ok(()));
-        assert!(full.refuse(inode, Errno::NOSPC, 5) && full.refuse(inode, Errno::DQUOT, 5));
+        assert!(!full.has(inode));
+        assert!(
+            full.refuse(inode, Errno::NOSPC, 5) && full.has(inode) && full.refuse(inode, Errno::DQUOT, 5)
+        );
         assert_eq!(full.check(inode, || 5), Err(Errno::DQUOT));
         assert_eq!(full.check(InodeNumber::new(132), || 5), Ok(()));
         assert_eq!(full.check(inode, || 5 + MORE_BLOCKS), Ok(()));

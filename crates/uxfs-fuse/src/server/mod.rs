@@ -63,8 +63,8 @@ use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{
-    full::FullFiles, lazy_times::LazyTimes, listings::Listings, nodes::Nodes, notifier::Notifier,
-    open_files::OpenFiles, settings::Settings, told::Told, trouble::Trouble,
+    full::FullFiles, full::Leaving, lazy_times::LazyTimes, listings::Listings, nodes::Nodes,
+    notifier::Notifier, open_files::OpenFiles, settings::Settings, told::Told, trouble::Trouble,
 };
 use crate::{
     log::{Level, Log},
@@ -96,6 +96,7 @@ pub struct Server {
     pub(crate) told: Told,
     pub(crate) open_files: OpenFiles,
     pub(crate) full: FullFiles,
+    pub(crate) leaving: Leaving,
     pub(crate) settings: Settings,
     pub(crate) statistics: Statistics,
     /// Its log, and what it has told there.
@@ -122,6 +123,7 @@ impl Server {
             told: Told::default(),
             open_files: OpenFiles::default(),
             full: FullFiles::default(),
+            leaving: Leaving::default(),
             settings,
             statistics: Statistics::default(),
             trouble: Trouble::new(Log::new(settings.log_level)),

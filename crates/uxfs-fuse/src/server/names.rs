@@ -198,6 +198,7 @@ impl Server {
     /// Holds an inode without names until the kernel forgets it.
     fn lost_a_name(&self, inode: InodeHandle) {
         if inode.read().link_count() == 0 {
+            self.leaving.note();
             self.nodes.hold(&inode);
             drop(inode);
             // What cannot be freed now stays in the list of unlinked inodes.

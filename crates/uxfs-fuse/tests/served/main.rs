@@ -7,6 +7,7 @@ mod holes;
 mod ioctls;
 mod lending;
 mod rings;
+mod room;
 mod set_id;
 mod slow;
 mod stale;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use uxfs_fuse::{
-    protocol::{initialization::Negotiated, request::Request},
+    protocol::{
+        initialization::Negotiated,
+        request::{Request, operation::Operation},
+    },
     server::{Server, notifier::Notifier, settings::Settings},
     session::{self, Served as _},
     transport::{Answer, Outcome, ReplyBuffer, Service, turns::Effort},
@@ -19,11 +22,16 @@ use uxfs_fuse::{
 /// An answer waits for so long.
 pub const DELAY: Duration = Duration::from_millis(60);
 
-/// Answers the requests that it is told of, waits, and gives the answers then.
+/// Answers the requests that it is told of, waits, and gives the answers then. Before those that have no answer it waits.
 pub struct Slow {
     pub server: Arc<Server>,
     pub is_slow: fn(&Request<'_>) -> bool,
     pub lent: Arc<AtomicU64>,
+}
+
+/// Whether the kernel forgets nodes.
+pub fn forgets(request: &Request<'_>) -> bool {
+    matches!(request.operation, Operation::Forget(_) | Operation::BatchForget(_))
 }
 
 impl Slow {
@@ -35,9 +43,15 @@ impl Slow {
 
 impl Service for Slow {
     fn answer(&self, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answer {
+        let is_slow = self.is_slow(request);
+        let negotiated = self.server.negotiated().unwrap_or_default();
+        let is_forget = Request::parse(request, negotiated).is_ok_and(|request| forgets(&request));
+        if is_slow && is_forget {
+            thread::sleep(DELAY);
+        }
         let answer = self.server.answer(request, reply);
         self.lent.fetch_add(reply.lent().is_some().into(), Ordering::Relaxed);
-        if self.is_slow(request) {
+        if is_slow && !is_forget {
             thread::sleep(DELAY);
         }
         answer

@@ -40,7 +40,7 @@ use uxfs_volume::error::Error;
 use super::Arguments;
 use crate::{
     failure::{Exit, Failure, Outcome},
-    image::{is_no_file_system, not_for_changes},
+    image::{is_no_file_system, needed_bytes, not_for_changes},
     interrupt::Interrupt,
     output::notice,
     place,
@@ -237,17 +237,34 @@ fn refused(error: Error, options: &FuseMountOptions, device: &dyn BlockDevice, s
     {
         return disk;
     }
+    if let Some(needed_bytes) = needed_bytes(&error) {
+        return too_short(needed_bytes, options, device);
+    }
+    let is_none = is_no_file_system(&error);
+    if is_none && let Some(partition) = &options.partition {
+        return Failure::failed(format!("partition {partition} does not begin with an XFS file system"));
+    }
     let number = Errno::from_raw_os_error(error.errno());
     let is_damaged = matches!(error, Error::Corrupt(_));
     let failure =
         not_for_changes(error).with_option("--partition or --offset", "-o partition= or -o offset=");
     match number {
         Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
-        _ if is_damaged && !options.ignores_log => {
+        _ if is_damaged && !is_none && !options.ignores_log => {
             failure.with_remedy("uxfs repair mends it; -o ro,norecovery shows what can be read")
         }
         _ => failure,
     }
+}
+
+/// The file system is longer than what holds it, and cannot be mounted in any way.
+fn too_short(needed_bytes: u64, options: &FuseMountOptions, device: &dyn BlockDevice) -> Failure {
+    let holder = if options.partition.is_some() { "partition" } else { "image" };
+    let found_bytes = device.size_bytes();
+    let message = format!("the file system needs {needed_bytes} bytes, and the {holder} has {found_bytes}");
+    Failure::corruption(message).with_remedy(&format!(
+        "make the {holder} longer; uxfs rescue saves the files that are in it, uxfs ls --tolerant shows them"
+    ))
 }
 
 /// Writes past the page cache of the host take whole blocks of it: smaller sectors could never be written.

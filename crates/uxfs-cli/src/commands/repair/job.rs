@@ -195,7 +195,10 @@ impl Job<'_> {
         device: &dyn BlockDevice,
     ) -> std::result::Result<Option<(PathBuf, Option<Uuid>)>, Failure> {
         let image = &self.image.image;
-        let target = undo_files::Target { device, start_bytes: self.image.place.find(image)?.start_bytes };
+        let target = undo_files::Target {
+            device,
+            start_bytes: self.image.place.find(image).about(image.display())?.start_bytes,
+        };
         let first = match (&self.undo, default_path(image)) {
             (UndoPlace::None, _) | (UndoPlace::BesideImageFile, Err(CommitError::NoDefaultPath)) => {
                 return Ok(None);
@@ -213,7 +216,12 @@ impl Job<'_> {
         Ok(commit::About {
             path,
             filesystem_uuid: staged.uuid()?,
-            start_bytes: self.image.place.find(&self.image.image)?.start_bytes,
+            start_bytes: self
+                .image
+                .place
+                .find(&self.image.image)
+                .about(self.image.image.display())?
+                .start_bytes,
             // One that was cut off has been finished by now.
             existing: Existing::Replace,
         })

@@ -99,7 +99,8 @@ fn is_gone(action: &Action) -> bool {
 
 fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
     let Result { staged, done, .. } = result;
-    let image = job.image.image.display();
+    // Begins with a space, and names the partition.
+    let image = job.image.image_place().arguments();
     writeln!(output, "{}", headline(job, result))?;
     if *done == Done::Clean {
         return Ok(());
@@ -120,15 +121,15 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
         writeln!(output, "  {way}")?;
     }
     if job.is_dry_run {
-        writeln!(output, "  what is wrong: uxfs check {image}")?;
+        writeln!(output, "  what is wrong: uxfs check{image}")?;
     }
     if *done == Done::Left {
         let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
         if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.image_place().lengthening(bytes)) {
             writeln!(output, "  {remedy}")?;
         }
-        writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
-        writeln!(output, "  to save the files: uxfs rescue {image} --to DIR")?;
+        writeln!(output, "  what can be read: uxfs ls -lR --repaired{image}")?;
+        writeln!(output, "  to save the files: uxfs rescue{image} --to DIR")?;
     }
     print_remedy_of_losses(output, job, result)
 }
@@ -176,14 +177,14 @@ pub(super) fn in_one_line(job: &Job<'_>, result: &Result<'_>) -> String {
 
 /// A rescue tells of each file what is missing, and takes also what a repair gives up.
 fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
-    let image = job.image.image.display();
+    let image = job.image.image_place().arguments();
     let has_losses = result.staged.actions.iter().any(|action| action.certainty() == Certainty::Loss);
     match result.done {
         Done::Planned | Done::LogNeeded if has_losses => {
-            writeln!(output, "  to save before what a repair gives up: uxfs rescue {image} --to DIR")
+            writeln!(output, "  to save before what a repair gives up: uxfs rescue{image} --to DIR")
         }
         Done::Repaired { .. } if has_losses && result.undo_file.is_some() => {
-            writeln!(output, "  to save what it gave up: take it back, then uxfs rescue {image} --to DIR")
+            writeln!(output, "  to save what it gave up: take it back, then uxfs rescue{image} --to DIR")
         }
         _ => Ok(()),
     }

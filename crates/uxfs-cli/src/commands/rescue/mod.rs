@@ -250,7 +250,11 @@ impl Arguments {
         let unread: Vec<_> = match &self.map {
             Some(path) => {
                 let map = read_map(path).about(path.display())?;
-                map.unread(self.image.place.find(&self.image.image)?.start_bytes, size_bytes).collect()
+                map.unread(
+                    self.image.place.find(&self.image.image).about(self.image.image.display())?.start_bytes,
+                    size_bytes,
+                )
+                .collect()
             }
             None => Vec::new(),
         };
