@@ -1,7 +1,7 @@
 //! The process that serves: it is confined before it reads the first byte of the image.
 
 use std::{
-    io,
+    io::{self, Write},
     ops::ControlFlow,
     os::fd::AsFd,
     sync::{
@@ -37,7 +37,7 @@ use uxfs_fuse::{
 use uxfs_partition::selection::EmptySelector;
 use uxfs_volume::error::Error;
 
-use super::Arguments;
+use super::{Arguments, supervisor::END_OF_BEGINNING};
 use crate::{
     failure::{Exit, Failure, Outcome},
     image::{is_no_file_system, needed_bytes, not_for_changes},
@@ -101,6 +101,8 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     }
     let link = Arc::new(link);
     let told = |error: rustix::io::Errno| failed(error.into());
+    // Standard error that is closed took no line before either.
+    let _ = io::stderr().write_all(&[END_OF_BEGINNING, b"\n"].concat());
     link.send(Message::Opened, &[]).map_err(told)?;
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
         let is_over = Arc::<AtomicBool>::default();

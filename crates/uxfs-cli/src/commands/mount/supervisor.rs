@@ -6,7 +6,7 @@ use std::{
     io::{self, BufRead, BufReader},
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    sync::atomic::Ordering,
+    sync::{atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -43,6 +43,8 @@ const LOOK_MILLISECONDS: u32 = 100;
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// A server that leaves for so long waits in the kernel for something, maybe for its own mount: that is taken away.
 const LONGEST_LEAVING: Duration = Duration::from_secs(2);
+/// The line after all that the process that serves has to say before the image is open.
+pub(super) const END_OF_BEGINNING: &[u8] = b"\0";
 /// Room for lines that are not passed on yet.
 const LINES_BYTES: usize = 1 << 20;
 /// A server that leaves for so long once its mount is gone is left alone.
@@ -76,6 +78,7 @@ pub fn run(
         tell_of_other_mounts(&image);
         return ended;
     };
+    server.wait_for_lines();
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -182,6 +185,8 @@ fn failed(error: io::Error) -> Failure {
 struct Serving {
     child: Child,
     lines: Option<JoinHandle<()>>,
+    /// Hears when what it said until the image was open has been passed on.
+    are_passed_on: mpsc::Receiver<()>,
     /// Since when it leaves, and does not go.
     leaves_since: Option<Instant>,
 }
@@ -199,12 +204,24 @@ impl Serving {
         };
         let (child, (link, lines)) = fork::fork(c"uxfs-serve", (link, lines), work)
             .map_err(|error| Failure::failed(format!("cannot start the process that serves: {error}")))?;
+        let (passed_on, are_passed_on) = mpsc::channel();
         let lines = thread::spawn(move || {
             for line in BufReader::new(File::from(lines)).split(b'\n').map_while(Result::ok) {
-                log::pass_on(&String::from_utf8_lossy(&line));
+                if line == END_OF_BEGINNING {
+                    // The receiver may have stopped waiting.
+                    let _ = passed_on.send(());
+                } else {
+                    log::pass_on(&String::from_utf8_lossy(&line));
+                }
             }
         });
-        Ok((Self { child, lines: Some(lines), leaves_since: None }, link))
+        Ok((Self { child, lines: Some(lines), are_passed_on, leaves_since: None }, link))
+    }
+
+    /// Waits until all is passed on that it had to say before the image was open: the command that waits shows it then.
+    fn wait_for_lines(&self) {
+        // One that has ended meanwhile says no more.
+        let _ = self.are_passed_on.recv_timeout(LONGEST_LEAVING);
     }
 
     /// Takes the mount away where this was ended and does not go: a thread of it waits in the kernel, and with it all that use the mount.
