@@ -73,11 +73,20 @@ impl DeviceError {
         Self { operation, offset_bytes, length_bytes, source }
     }
 
-    /// A device that begins where direct requests cannot.
-    pub fn misaligned(offset_bytes: u64, alignment_bytes: u32) -> Self {
-        let message = format!("direct I/O here must begin at a multiple of {alignment_bytes} bytes");
-        let source = io::Error::new(io::ErrorKind::InvalidInput, message);
-        Self { operation: DeviceOperation::Open, offset_bytes, length_bytes: 0, source }
+    /// Checks that a device of `size_bytes` has a range.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_range(
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<(), Self> {
+        match offset_bytes.checked_add(length_bytes) {
+            Some(end) if end <= size_bytes => Ok(()),
+            _ => Err(Self::outside(operation, offset_bytes, length_bytes)),
+        }
     }
 
     /// A length that no buffer can have.
@@ -172,6 +181,18 @@ pub struct Alignment {
 impl Alignment {
     /// Anything goes.
     pub const NONE: Self = Self { offset_bytes: 1, memory_bytes: 1 };
+
+    /// Checks that a device may begin at this byte of another one.
+    ///
+    /// # Errors
+    /// Requests to its beginning would not be aligned.
+    pub fn check_start(self, start_bytes: u64) -> io::Result<()> {
+        if start_bytes.is_multiple_of(self.offset_bytes.into()) {
+            return Ok(());
+        }
+        let message = format!("direct I/O here must begin at a multiple of {} bytes", self.offset_bytes);
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    }
 }
 
 /// Tells whether two devices are the same bytes.

@@ -29,15 +29,10 @@ impl Window {
         start_bytes: u64,
         length_bytes: u64,
     ) -> Result<Self, DeviceError> {
-        let outside = || DeviceError::outside(DeviceOperation::Open, start_bytes, length_bytes);
-        let end_bytes = start_bytes.checked_add(length_bytes).ok_or_else(outside)?;
-        if end_bytes > inner.size_bytes() {
-            return Err(outside());
-        }
-        let alignment_bytes = inner.alignment().offset_bytes;
-        if !start_bytes.is_multiple_of(alignment_bytes.into()) {
-            return Err(DeviceError::misaligned(start_bytes, alignment_bytes));
-        }
+        let operation = DeviceOperation::Open;
+        DeviceError::check_range(operation, start_bytes, length_bytes, inner.size_bytes())?;
+        let failed = |source| DeviceError { operation, offset_bytes: start_bytes, length_bytes, source };
+        inner.alignment().check_start(start_bytes).map_err(failed)?;
         Ok(Self { inner, start_bytes, length_bytes })
     }
 
@@ -48,10 +43,8 @@ impl Window {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<u64, DeviceError> {
-        match offset_bytes.checked_add(length_bytes) {
-            Some(end) if end <= self.length_bytes => Ok(self.start_bytes + offset_bytes),
-            _ => Err(DeviceError::outside(operation, offset_bytes, length_bytes)),
-        }
+        DeviceError::check_range(operation, offset_bytes, length_bytes, self.length_bytes)?;
+        Ok(self.start_bytes + offset_bytes)
     }
 
     /// An error as users of the part see it.

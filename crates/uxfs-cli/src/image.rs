@@ -201,12 +201,10 @@ impl ImageArguments {
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
-            start_bytes: extent.start_bytes,
             lock: if self.no_lock { Lock::None } else { lock },
             ..OpenOptions::default()
         };
-        let opened = uxfs_block::engine::open(&path, &options).and_then(|device| extent.bound(device));
-        let opened = opened.map_err(|error| {
+        let opened = extent.open(&path, &options).map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
             let failure = Failure::from(Error::from(error));
             if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
@@ -235,12 +233,12 @@ impl ImageArguments {
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
-            start_bytes: extent.start_bytes,
             writable: true,
             lock: Lock::Exclusive,
+            ..OpenOptions::default()
         };
-        uxfs_block::engine::open(&self.image, &options)
-            .and_then(|device| extent.bound(device))
+        extent
+            .open(&self.image, &options)
             .map_err(uxfs_volume::error::Error::from)
             .about(self.image.display())
     }

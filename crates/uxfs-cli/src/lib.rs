@@ -17,6 +17,7 @@
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | `overwrite` | keeps commands from writing over what they read |
 //! | [`failure`] | from an error to a message and an exit code |
+//! | [`partitions`] | the partitions of a disk: finding one, telling which there are |
 //! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
@@ -40,6 +41,7 @@ mod interrupt;
 pub mod listing;
 pub mod output;
 mod overwrite;
+pub mod partitions;
 mod paths;
 pub mod place;
 pub mod progress;

@@ -186,7 +186,7 @@ fn a_disk_is_told_with_its_partitions() {
         );
     }
     let output = disk.place.mount(&["-o", "partition=boot"]);
-    assert!(words(&output).contains("partition boot does not begin"), "{}", words(&output));
+    assert!(words(&output).contains("partition 1 does not begin"), "{}", words(&output));
     // No disk at all.
     let output = uxfs(&["ls", "--partition", "1", text(&disk.extracted())]);
     assert!(words(&output).contains("no partition table"), "{}", words(&output));

@@ -60,59 +60,70 @@ pub(crate) fn table(
     sector_size_bytes: u64,
 ) -> Result<Option<PartitionTable>, TableError> {
     let signature = record.disk_signature.get();
-    let mut entries = Vec::new();
-    let mut logical = FIRST_LOGICAL;
-    for (found, number) in record.entries.iter().zip(1..) {
-        if !is_used(found) {
-            continue;
-        }
+    let mut reader =
+        Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries: Vec::new() };
+    for (found, number) in record.entries.iter().zip(1..).filter(|(found, _)| is_used(found)) {
         if is_extended(found) {
-            read_logical(device, found, sector_size_bytes, signature, &mut logical, &mut entries)?;
+            reader.follow_chain(found)?;
         } else {
-            entries.push(entry(found, 0, number, signature));
+            reader.add(found, 0, number);
         }
     }
+    let mut entries = reader.entries;
     entries.sort_by_key(|entry| entry.number);
+    entries.truncate(MOST_PARTITIONS);
     let is_empty = entries.is_empty();
     Ok((!is_empty).then(|| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries)))
 }
 
-/// Follows a chain. Each record in it has partitions, counted from its own place, and the place of the next record, counted from that of
-/// the first. Partitions before damage or a loop are there, as for Linux.
-fn read_logical(
-    device: &dyn BlockDevice,
-    extended: &BootEntry,
+/// Reads the entries of a disk.
+struct Reader<'d> {
+    device: &'d dyn BlockDevice,
     sector_size_bytes: u64,
+    /// Of the disk.
     signature: u32,
-    number: &mut u32,
-    entries: &mut Vec<Entry>,
-) -> Result<(), TableError> {
-    let first_sector = u64::from(extended.first_sector.get());
-    let chain_sectors = u64::from(extended.sectors.get());
-    let (mut sector, mut sectors) = (first_sector, chain_sectors);
-    let mut seen = BTreeSet::new();
-    while seen.insert(sector) && seen.len() <= MOST_PARTITIONS && entries.len() < MOST_PARTITIONS {
-        let Some(record) = read_signed(device, sector.saturating_mul(sector_size_bytes))? else { break };
-        for (found, index) in record.entries.iter().zip(0..) {
-            if !is_used(found) || is_extended(found) {
-                continue;
+    /// The number of the next logical partition.
+    next_logical: u32,
+    entries: Vec<Entry>,
+}
+
+impl Reader<'_> {
+    /// Follows a chain of logical partitions. Each record in it has partitions, counted from its own place, and the place of the next record,
+    /// counted from that of the first. Partitions before damage or a loop are there, as for Linux.
+    fn follow_chain(&mut self, extended: &BootEntry) -> Result<(), TableError> {
+        let first_sector = u64::from(extended.first_sector.get());
+        let chain_end = first_sector + u64::from(extended.sectors.get());
+        let (mut sector, mut sectors) = (first_sector, u64::from(extended.sectors.get()));
+        let mut seen = BTreeSet::new();
+        while seen.insert(sector) && seen.len() <= MOST_PARTITIONS && self.entries.len() < MOST_PARTITIONS {
+            let offset_bytes = sector.saturating_mul(self.sector_size_bytes);
+            let Some(record) = read_signed(self.device, offset_bytes)? else { break };
+            let used = || record.entries.iter().zip(0..).filter(|(found, _)| is_used(found));
+            for (found, index) in used().filter(|(found, _)| !is_extended(found)) {
+                // Some programs leave rubbish in the last two.
+                let end = u64::from(found.first_sector.get()) + u64::from(found.sectors.get());
+                if index < 2 || end <= sectors && sector + end <= chain_end {
+                    self.add(found, sector, self.next_logical);
+                    self.next_logical += 1;
+                }
             }
-            // Some programs leave rubbish in the last two.
-            let (first, count) = (u64::from(found.first_sector.get()), u64::from(found.sectors.get()));
-            let is_inside =
-                first + count <= sectors && sector + first + count <= first_sector + chain_sectors;
-            if index < 2 || is_inside {
-                entries.push(entry(found, sector, *number, signature));
-                *number += 1;
-            }
+            let Some((link, _)) = used().find(|(found, _)| is_extended(found)) else { break };
+            sector = first_sector + u64::from(link.first_sector.get());
+            sectors = link.sectors.get().into();
         }
-        let Some(link) = record.entries.iter().find(|found| is_used(found) && is_extended(found)) else {
-            break;
-        };
-        sector = first_sector + u64::from(link.first_sector.get());
-        sectors = link.sectors.get().into();
+        Ok(())
     }
-    Ok(())
+
+    /// Adds a partition that is counted from `base_sector`.
+    fn add(&mut self, found: &BootEntry, base_sector: u64, number: u32) {
+        self.entries.push(Entry {
+            number,
+            first_sector: base_sector + u64::from(found.first_sector.get()),
+            length_sectors: Some(found.sectors.get().into()),
+            name: String::new(),
+            unique_id: format!("{:08x}-{number:02x}", self.signature),
+        });
+    }
 }
 
 fn is_used(found: &BootEntry) -> bool {
@@ -121,14 +132,4 @@ fn is_used(found: &BootEntry) -> bool {
 
 fn is_extended(found: &BootEntry) -> bool {
     EXTENDED.contains(&found.kind)
-}
-
-fn entry(found: &BootEntry, base_sector: u64, number: u32, signature: u32) -> Entry {
-    Entry {
-        number,
-        first_sector: base_sector.saturating_add(found.first_sector.get().into()),
-        length_sectors: Some(found.sectors.get().into()),
-        name: String::new(),
-        unique_id: format!("{signature:08x}-{number:02x}"),
-    }
 }

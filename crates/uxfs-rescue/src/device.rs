@@ -68,10 +68,7 @@ impl RescueDevice {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<(), DeviceError> {
-        match offset_bytes.checked_add(length_bytes) {
-            Some(end) if end <= self.size_bytes => Ok(()),
-            _ => Err(DeviceError::outside(operation, offset_bytes, length_bytes)),
-        }
+        DeviceError::check_range(operation, offset_bytes, length_bytes, self.size_bytes)
     }
 
     fn read_around(&self, offset_bytes: u64, buffer: &mut [u8]) {

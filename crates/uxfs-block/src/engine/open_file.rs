@@ -80,11 +80,7 @@ impl OpenFile {
         let is_block_device = file_type == FileType::BlockDevice;
         let alignment =
             if options.direct { direct_alignment(file, is_block_device)? } else { Alignment::NONE };
-        if !options.start_bytes.is_multiple_of(alignment.offset_bytes.into()) {
-            let message =
-                format!("direct I/O here must begin at a multiple of {} bytes", alignment.offset_bytes);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
+        alignment.check_start(options.start_bytes)?;
         let identity = Identity {
             device: if is_block_device { status.st_rdev } else { status.st_dev },
             inode: (!is_block_device).then_some(status.st_ino),
@@ -112,10 +108,8 @@ impl OpenFile {
         if self.is_read_only && operation != DeviceOperation::Read {
             return Err(DeviceError::read_only(operation, offset_bytes, length_bytes));
         }
-        match offset_bytes.checked_add(length_bytes) {
-            Some(end) if end <= self.size_bytes => Ok(self.start_bytes + offset_bytes),
-            _ => Err(DeviceError::outside(operation, offset_bytes, length_bytes)),
-        }
+        DeviceError::check_range(operation, offset_bytes, length_bytes, self.size_bytes)?;
+        Ok(self.start_bytes + offset_bytes)
     }
 
     /// Whether reads can be asked to fail rather than wait: what io_uring needs to serve them at once.

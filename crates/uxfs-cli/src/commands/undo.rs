@@ -11,7 +11,7 @@ use serde_json::json;
 use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
-    engine::{OpenOptions, hole_filler::Shortage, open},
+    engine::{OpenOptions, hole_filler::Shortage},
 };
 use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
 use uxfs_volume::error::Error;
@@ -23,7 +23,8 @@ use crate::{
     image::EngineArgument,
     output::Output,
     overwrite,
-    place::{self, Extent, ImagePlace, PlaceArguments},
+    partitions::Disk,
+    place::{Extent, ImagePlace, PlaceArguments},
 };
 
 /// Arguments of `uxfs undo`.
@@ -111,12 +112,7 @@ impl Arguments {
         let repaired = facts.start_bytes;
         let extent = match self.place.is_given() {
             true => self.place.find(&self.image)?,
-            false => Extent {
-                start_bytes: repaired,
-                // The repair may have been of a partition.
-                length_bytes: place::has_partition(&self.image, repaired, facts.device_size_bytes)
-                    .then_some(facts.device_size_bytes),
-            },
+            false => self.place_of_repair(facts),
         };
         if extent.start_bytes != repaired {
             let given = extent.start_bytes;
@@ -132,13 +128,19 @@ impl Arguments {
         }
         let options = OpenOptions {
             engine: self.engine.into(),
-            start_bytes: repaired,
             writable: true,
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        let device = open(&self.image, &options).and_then(|device| extent.bound(device));
-        device.map_err(|error| Failure::from(Error::from(error)))
+        extent.open(&self.image, &options).map_err(|error| Failure::from(Error::from(error)))
+    }
+
+    /// Where the repaired file system lies: in a partition where there is one of its place and length, else up to the end of the image.
+    fn place_of_repair(&self, facts: &Facts) -> Extent {
+        let (start_bytes, size_bytes) = (facts.start_bytes, facts.device_size_bytes);
+        let part = start_bytes..start_bytes.saturating_add(size_bytes);
+        let is_partition = Disk::open(&self.image).is_ok_and(|disk| disk.has(&part));
+        Extent { start_bytes, length_bytes: is_partition.then_some(size_bytes) }
     }
 
     fn document(&self, undone: &Undone, facts: &Facts, path: &Path) -> serde_json::Value {

@@ -144,14 +144,9 @@ impl EditArguments {
     /// It cannot be opened.
     pub fn device_for_reading(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let extent = self.place.find(&self.image)?;
-        let options = OpenOptions {
-            engine: self.engine.into(),
-            start_bytes: extent.start_bytes,
-            lock: Lock::Shared,
-            ..OpenOptions::default()
-        };
-        let device = uxfs_block::engine::open(&self.image, &options);
-        Ok(device.and_then(|device| extent.bound(device)).map_err(Error::from)?)
+        let options =
+            OpenOptions { engine: self.engine.into(), lock: Lock::Shared, ..OpenOptions::default() };
+        Ok(extent.open(&self.image, &options).map_err(Error::from)?)
     }
 
     fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
@@ -183,13 +178,11 @@ impl EditArguments {
         let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
-            start_bytes: extent.start_bytes,
             writable: true,
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        let device = uxfs_block::engine::open(&self.image, &options);
-        Ok(device.and_then(|device| extent.bound(device)).map_err(Error::from)?)
+        Ok(extent.open(&self.image, &options).map_err(Error::from)?)
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -93,20 +93,35 @@ impl FullFiles {
 }
 
 /// Files that lost their last name a moment ago.
-#[derive(Debug, Default)]
-pub struct Leaving(Mutex<Option<Instant>>);
+#[derive(Debug)]
+pub struct Leaving {
+    begun: Instant,
+    /// When one last did, after `begun`; 0 for never.
+    last_milliseconds: AtomicU64,
+}
+
+impl Default for Leaving {
+    fn default() -> Self {
+        Self { begun: Instant::now(), last_milliseconds: AtomicU64::new(0) }
+    }
+}
 
 impl Leaving {
     /// A file lost its last name.
     pub fn note(&self) {
-        *self.0.lock() = Some(Instant::now());
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_milliseconds.store(now.max(1), Ordering::Relaxed);
+    }
+
+    fn is_recent(&self) -> bool {
+        let last = self.last_milliseconds.load(Ordering::Relaxed);
+        last > 0 && self.begun.elapsed() < Duration::from_millis(last) + GRACE
     }
 
     /// Waits a little where blocks may come back soon, for a write that has found no room since `begun`. Gives whether it is to try again.
     #[must_use]
     pub fn wait(&self, begun: Instant) -> bool {
-        let is_recent = self.0.lock().is_some_and(|last| last.elapsed() < GRACE);
-        let tries_again = is_recent && begun.elapsed() < GRACE;
+        let tries_again = self.is_recent() && begun.elapsed() < GRACE;
         if tries_again {
             thread::sleep(STEP);
         }

@@ -63,8 +63,15 @@ use uxfs_volume::error::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use self::{
-    full::FullFiles, full::Leaving, lazy_times::LazyTimes, listings::Listings, nodes::Nodes,
-    notifier::Notifier, open_files::OpenFiles, settings::Settings, told::Told, trouble::Trouble,
+    full::{FullFiles, Leaving},
+    lazy_times::LazyTimes,
+    listings::Listings,
+    nodes::Nodes,
+    notifier::Notifier,
+    open_files::OpenFiles,
+    settings::Settings,
+    told::Told,
+    trouble::Trouble,
 };
 use crate::{
     log::{Level, Log},

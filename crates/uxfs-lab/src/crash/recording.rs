@@ -180,10 +180,8 @@ impl BlockDevice for RecordingDevice {
     }
 
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > self.size_bytes()) {
-            let operation = uxfs_block::device::DeviceOperation::Discard;
-            return Err(DeviceError::outside(operation, offset_bytes, length_bytes));
-        }
+        let operation = uxfs_block::device::DeviceOperation::Discard;
+        DeviceError::check_range(operation, offset_bytes, length_bytes, self.size_bytes())?;
         self.happen(Event::Discard { offset_bytes, length_bytes });
         Ok(())
     }

@@ -34,7 +34,7 @@ use uxfs_fuse::{
     server::{Server, settings::Settings},
     session,
 };
-use uxfs_partition::selection::EmptySelector;
+use uxfs_partition::selection::{EmptySelector, Selector};
 use uxfs_volume::error::Error;
 
 use super::{Arguments, supervisor::END_OF_BEGINNING};
@@ -43,7 +43,7 @@ use crate::{
     image::{is_no_file_system, needed_bytes, not_for_changes},
     interrupt::Interrupt,
     output::notice,
-    place,
+    partitions::{Disk, sector_bytes},
 };
 
 /// How often the thread that waits for a signal looks.
@@ -71,7 +71,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // Without rings the image is read and written by ordinary calls.
     let _ = uring::prepare_rings(threads);
     let device = arguments.open(options)?;
-    let sector_bytes = place::sector_bytes(&arguments.target.image);
+    let disk = Disk::of(Arc::clone(&device), sector_bytes(&arguments.target.image));
     let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
@@ -84,10 +84,10 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         );
     }
     let _ = pressure::watch_all_caches();
-    let device = partition(device, options, sector_bytes)?;
+    let device = partition(device, &disk, options)?;
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
     let Opened { file_system, recovered, is_without_log } = mount(Arc::clone(&device), options, cache_bytes)
-        .map_err(|error| refused(error, options, &*device, sector_bytes))?;
+        .map_err(|error| refused(error, options, &disk, device.size_bytes()))?;
     check_root(&file_system)?;
     require_direct_writes(&file_system, direct_bytes)?;
     let server = Arc::new(Server::new(file_system, settings));
@@ -101,7 +101,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     }
     let link = Arc::new(link);
     let told = |error: rustix::io::Errno| failed(error.into());
-    // Standard error that is closed took no line before either.
+    // Where the other process is gone, no line is read.
     let _ = io::stderr().write_all(&[END_OF_BEGINNING, b"\n"].concat());
     link.send(Message::Opened, &[]).map_err(told)?;
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
@@ -219,32 +219,32 @@ fn mount(
 /// The part of the device that holds the file system.
 fn partition(
     device: Arc<dyn BlockDevice>,
+    disk: &Disk,
     options: &FuseMountOptions,
-    sector_bytes: u32,
 ) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let Some(text) = &options.partition else { return Ok(device) };
-    let selector =
-        text.parse().map_err(|error: EmptySelector| Failure::usage(format!("partition=: {error}")))?;
-    let extent = place::find_on(&*device, &selector, sector_bytes)?;
-    let length_bytes = extent.length_bytes.unwrap_or_else(|| device.size_bytes() - extent.start_bytes);
-    Ok(Arc::new(Window::new(device, extent.start_bytes, length_bytes).map_err(Error::from)?))
+    let Some(selector) = selector(options)? else { return Ok(device) };
+    let range = disk.find(&selector)?;
+    Ok(Arc::new(Window::new(device, range.start, range.end - range.start).map_err(Error::from)?))
+}
+
+fn selector(options: &FuseMountOptions) -> Result<Option<Selector>, Failure> {
+    let parsed = options.partition.as_deref().map(str::parse).transpose();
+    parsed.map_err(|error: EmptySelector| Failure::usage(format!("partition=: {error}")))
 }
 
 /// Why it is not mounted, and what can be done.
-fn refused(error: Error, options: &FuseMountOptions, device: &dyn BlockDevice, sector_bytes: u32) -> Failure {
-    let is_whole_image = options.partition.is_none() && options.offset_bytes.unwrap_or(0) == 0;
-    if is_whole_image
-        && is_no_file_system(&error)
-        && let Some(disk) = place::has_partitions_on(device, sector_bytes, "-o partition=")
-    {
-        return disk;
-    }
+fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, found_bytes: u64) -> Failure {
     if let Some(needed_bytes) = needed_bytes(&error) {
-        return too_short(needed_bytes, options, device);
+        return too_short(needed_bytes, options, found_bytes);
     }
     let is_none = is_no_file_system(&error);
-    if is_none && let Some(partition) = &options.partition {
-        return Failure::failed(format!("partition {partition} does not begin with an XFS file system"));
+    let by_partitions = match selector(options) {
+        Ok(Some(selector)) => disk.has_no_file_system_in(&selector),
+        _ if options.offset_bytes.unwrap_or(0) == 0 => disk.is_no_file_system("-o partition="),
+        _ => None,
+    };
+    if let Some(failure) = by_partitions.filter(|_| is_none) {
+        return failure;
     }
     let number = Errno::from_raw_os_error(error.errno());
     let is_damaged = matches!(error, Error::Corrupt(_));
@@ -260,9 +260,8 @@ fn refused(error: Error, options: &FuseMountOptions, device: &dyn BlockDevice, s
 }
 
 /// The file system is longer than what holds it, and cannot be mounted in any way.
-fn too_short(needed_bytes: u64, options: &FuseMountOptions, device: &dyn BlockDevice) -> Failure {
+fn too_short(needed_bytes: u64, options: &FuseMountOptions, found_bytes: u64) -> Failure {
     let holder = if options.partition.is_some() { "partition" } else { "image" };
-    let found_bytes = device.size_bytes();
     let message = format!("the file system needs {needed_bytes} bytes, and the {holder} has {found_bytes}");
     Failure::corruption(message).with_remedy(&format!(
         "make the {holder} longer; uxfs rescue saves the files that are in it, uxfs ls --tolerant shows them"

@@ -1,0 +1,159 @@
+//! The partitions of a disk or disk image: finding one, and telling which there are.
+
+use std::{fmt::Write, fs::File, ops::Range, os::unix::fs::FileTypeExt, path::Path, sync::Arc};
+
+use uxfs_block::{
+    claim::Lock,
+    device::{BlockDevice, DeviceError},
+    engine::{self, Engine, OpenOptions},
+};
+use uxfs_partition::{
+    file_system::XfsIdentity,
+    selection::{SelectionError, Selector},
+    table::{Partition, PartitionTable, TableError},
+};
+use uxfs_volume::error::Error;
+
+use crate::{
+    failure::Failure,
+    output::notice,
+    text::{counted, escaped, human_size},
+};
+
+/// Sectors of a master boot record in a file, which does not say how large those of its disk were.
+const USUAL_SECTOR_BYTES: u32 = 512;
+/// Partitions that a message names.
+const MOST_NAMED: usize = 16;
+
+/// What may have partitions.
+#[derive(Debug)]
+pub struct Disk {
+    device: Arc<dyn BlockDevice>,
+    sector_bytes: u32,
+}
+
+impl Disk {
+    /// For a look at its partitions, beside whatever uses it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        let options = OpenOptions { engine: Engine::Sync, lock: Lock::None, ..OpenOptions::default() };
+        Ok(Self::of(engine::open(path, &options)?, sector_bytes(path)))
+    }
+
+    /// That is open already. `sector_bytes`: see [`sector_bytes`].
+    pub fn of(device: Arc<dyn BlockDevice>, sector_bytes: u32) -> Self {
+        Self { device, sector_bytes }
+    }
+
+    fn table(&self) -> Result<Option<PartitionTable>, TableError> {
+        PartitionTable::read(&*self.device, self.sector_bytes)
+    }
+
+    /// The bytes of the partition that is meant. Warns where its table is a copy, or the disk ends before it does.
+    ///
+    /// # Errors
+    /// There is none, or there are several; the table cannot be read.
+    pub fn find(&self, selector: &Selector) -> Result<Range<u64>, Failure> {
+        let table = self.table().map_err(|error| match error {
+            TableError::Device(error) => Error::from(error).into(),
+            error => Failure::corruption(error.to_string()),
+        })?;
+        let table = table.ok_or_else(|| Failure::failed("it has no partition table"))?;
+        let partition = match table.select(&*self.device, selector) {
+            Ok(partition) => partition,
+            Err(SelectionError::Device(error)) => return Err(Error::from(error).into()),
+            Err(error @ SelectionError::Several { .. }) => {
+                let failure = Failure::failed(error.to_string());
+                return Err(failure.with_remedy("give its number, or its own UUID as PARTUUID="));
+            }
+            Err(error) => return Err(Failure::failed(error.to_string()).with_remedy(&self.list(&table))),
+        };
+        if table.is_backup {
+            notice!("warning: the partition table is damaged; this is the copy at the end of the disk");
+        }
+        if partition.is_cut() {
+            let (number, found, claimed) =
+                (partition.number, partition.length_bytes, partition.claimed_bytes);
+            notice!(
+                "warning: partition {number} has {claimed} bytes, and the image ends after {found} of them"
+            );
+        }
+        Ok(partition.range())
+    }
+
+    /// Whether a part is a partition.
+    pub fn has(&self, part: &Range<u64>) -> bool {
+        let table = self.table().ok().flatten();
+        table.is_some_and(|table| table.partitions.iter().any(|partition| partition.range() == *part))
+    }
+
+    /// Why it is no file system: it has partitions. `None` where it has none. `option`: what goes before the number of a partition.
+    pub fn is_no_file_system(&self, option: &str) -> Option<Failure> {
+        let table = self.table().ok()??;
+        let has_xfs =
+            |partition: &&Partition| matches!(XfsIdentity::read(&*self.device, partition), Ok(Some(_)));
+        let with_xfs: Vec<_> = table.partitions.iter().filter(has_xfs).map(|one| one.number).collect();
+        let list = self.list(&table);
+        let remedy = match with_xfs.as_slice() {
+            [] => format!("none of them begins with an XFS file system: {list}"),
+            [one] => format!("{option}{one} chooses the one with XFS; {list}"),
+            [first, ..] => format!("{option}{first} chooses the first with XFS; {list}"),
+        };
+        let scheme = table.scheme.name();
+        let failure = Failure::failed(format!("a disk with partitions ({scheme}), not a file system"));
+        Some(failure.with_remedy(&remedy))
+    }
+
+    /// Why a partition is no file system. `None` where there is no such partition.
+    pub fn has_no_file_system_in(&self, selector: &Selector) -> Option<Failure> {
+        let table = self.table().ok()??;
+        let number = table.select(&*self.device, selector).ok()?.number;
+        let failure = Failure::failed(format!("partition {number} does not begin with an XFS file system"));
+        Some(failure.with_remedy(&self.list(&table)))
+    }
+
+    fn list(&self, table: &PartitionTable) -> String {
+        let named = table.partitions.iter().take(MOST_NAMED).map(|partition| self.describe(partition));
+        let mut text = match table.partitions.len() {
+            0 => "it has none".to_owned(),
+            _ => format!("it has {}", named.collect::<Vec<_>>().join(", ")),
+        };
+        let more = table.partitions.len().saturating_sub(MOST_NAMED);
+        if more > 0 {
+            let _ = write!(text, " and {more} more");
+        }
+        let outside = table.impossible.len() as u64;
+        if outside > 0 {
+            let _ = write!(text, "; {} not on it", counted(outside, "partition"));
+        }
+        text
+    }
+
+    fn describe(&self, partition: &Partition) -> String {
+        let Partition { number, length_bytes, claimed_bytes, .. } = partition;
+        let name = match escaped(partition.name.as_bytes()) {
+            name if name.is_empty() => name,
+            name => format!(" `{name}`"),
+        };
+        let size = match partition.is_cut() {
+            true => format!("{} of {}", human_size(*length_bytes), human_size(*claimed_bytes)),
+            false => human_size(*length_bytes),
+        };
+        let contents = match XfsIdentity::read(&*self.device, partition) {
+            Ok(Some(identity)) if identity.label.is_empty() => ", XFS".to_owned(),
+            Ok(Some(identity)) => format!(", XFS `{}`", escaped(&identity.label)),
+            Ok(None) => String::new(),
+            Err(_) => ", cannot be read".to_owned(),
+        };
+        format!("{number}{name} ({size}{contents})")
+    }
+}
+
+/// Bytes in which a master boot record there counts.
+pub fn sector_bytes(path: &Path) -> u32 {
+    let is_block_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let of_device = || rustix::fs::ioctl_blksszget(File::open(path).ok()?).ok();
+    is_block_device.then(of_device).flatten().unwrap_or(USUAL_SECTOR_BYTES)
+}
