@@ -16,14 +16,15 @@ use uxfs_format::{
 };
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
-use uxfs_source::packing::Packing;
 use uxfs_volume::error::{Error, OperationError};
 use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
     compressed::{self, WithoutSuperblock},
+    container,
     failure::{About, Complaints, Exit, Failure, Outcome},
+    in_use,
     place::{ImagePlace, PlaceArguments},
     repaired::{self, Repaired},
     text::parse_size,
@@ -206,7 +207,7 @@ impl ImageArguments {
         };
         let opened = extent.open(&path, &options).map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
-            let failure = Failure::from(Error::from(error));
+            let failure = in_use::not_opened(error, &self.image);
             if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
         });
         opened.about(self.image.display())
@@ -239,7 +240,7 @@ impl ImageArguments {
         };
         extent
             .open(&self.image, &options)
-            .map_err(uxfs_volume::error::Error::from)
+            .map_err(|error| in_use::not_opened(error, &self.image))
             .about(self.image.display())
     }
 
@@ -333,13 +334,23 @@ impl MountedImage {
 
 /// Whether the first sector begins no file system, as far as anything tells.
 pub(crate) fn is_no_file_system(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Corrupt(corruption)
-            if corruption.structure == Structure::Superblock
-                && corruption.location.sector.is_none_or(|sector| sector.get() == 0)
-                && matches!(corruption.fault, Fault::Header(HeaderFault::BadMagic { found, .. }) if packing_name(found).is_none())
-    )
+    beginning_of(error).is_some_and(|magic| !container::is_known(magic))
+}
+
+/// Whether an error means that the file holds an image in another form.
+pub(crate) fn is_of_another_form(error: &Error) -> bool {
+    beginning_of(error).is_some_and(container::is_known)
+}
+
+/// The first four bytes of an image that begins without a superblock.
+fn beginning_of(error: &Error) -> Option<u32> {
+    let Error::Corrupt(corruption) = error else { return None };
+    let is_first = corruption.structure == Structure::Superblock
+        && corruption.location.sector.is_none_or(|sector| sector.get() == 0);
+    match corruption.fault {
+        Fault::Header(HeaderFault::BadMagic { found, .. }) if is_first => Some(found),
+        _ => None,
+    }
 }
 
 /// Explains the error for a file without a superblock.
@@ -353,11 +364,10 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         }
         _ => return error.into(),
     };
+    if let Some(failure) = beginning_of(&error).and_then(container::is_no_file_system) {
+        return failure;
+    }
     match fault {
-        Fault::Header(HeaderFault::BadMagic { found, .. }) if packing_name(found).is_some() => {
-            let name = packing_name(found).unwrap_or_default();
-            Failure::failed(format!("packed with {name}: unpack it first (zstd is unpacked by uxfs itself)"))
-        }
         Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
             "not an XFS file system, or its first sector is damaged (one that lies elsewhere in the image is chosen with \
              --partition or --offset)",
@@ -374,18 +384,6 @@ pub(crate) fn needed_bytes(error: &Error) -> Option<u64> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The name of a compressed format that begins with these four bytes.
-fn packing_name(magic: u32) -> Option<&'static str> {
-    match magic.to_be_bytes() {
-        [0x1f, 0x8b, ..] => Some("gzip"),
-        [0xfd, b'7', b'z', b'X'] => Some("xz"),
-        start => match Packing::of(&start) {
-            Packing::Unsupported(name) => Some(name),
-            _ => None,
-        },
     }
 }
 

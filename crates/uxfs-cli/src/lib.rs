@@ -7,11 +7,13 @@
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
+//! | `container` | images in other forms, which are refused by name |
 //! | `destination` | where the result of a command goes: a file, or standard output |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`image`] | the arguments that say which image and how to open it |
+//! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
@@ -31,12 +33,14 @@
 pub mod commands;
 pub mod complaints;
 pub mod compressed;
+mod container;
 mod destination;
 pub mod document;
 pub mod drop_in;
 pub mod edit;
 pub mod failure;
 pub mod image;
+mod in_use;
 mod interrupt;
 pub mod listing;
 pub mod output;

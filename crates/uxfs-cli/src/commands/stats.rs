@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fmt::Write as _,
-    io::Write,
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -83,13 +83,15 @@ impl Arguments {
             .filter(|interval| *interval >= Duration::from_millis(10));
         let interval =
             interval.ok_or_else(|| Failure::usage("--watch takes a number of seconds, 0.01 or more"))?;
+        let is_terminal = io::stdout().is_terminal();
         loop {
             thread::sleep(interval);
             let now = ask(directory)?;
             let between = since(&now, &snapshot);
             let text = match json {
                 true => format!("{}\n", document(&between)),
-                false => format!("{CLEAR}{}", table(&between)),
+                false if is_terminal => format!("{CLEAR}{}", table(&between)),
+                false => format!("{}\n", table(&between)),
             };
             print(&text)?;
             snapshot = now;

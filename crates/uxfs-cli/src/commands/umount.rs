@@ -22,7 +22,7 @@ use uxfs_fuse::{
         connection,
         direct::{self, DirectError},
         ending::{Ending, Waiting},
-        fusermount,
+        fusermount::{self, FusermountError},
         mount_table::{MountEntry, MountTable},
     },
 };
@@ -41,6 +41,8 @@ const LONGEST_BUSY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A server that takes longer is told about.
 const LONGEST: Duration = Duration::from_secs(600);
+/// A mount that is taken away by force leaves a server that has nothing more to do.
+const LONGEST_AFTER_FORCE: Duration = Duration::from_secs(10);
 /// Exit codes of the process that unmounts.
 const BUSY: i32 = 1;
 const FAILED: i32 = 2;
@@ -55,7 +57,7 @@ const WAS_DEAD: i32 = 3;
     Examples:\n  uxfs umount /mnt\n  uxfs umount --force /mnt     (its server does not answer; the next mount recovers the log)"
 )]
 pub struct Arguments {
-    /// Directory on which the image is mounted
+    /// Directory on which the image is mounted, or the image
     #[arg(value_name = "DIRECTORY")]
     pub(crate) directory: PathBuf,
     /// Detach it now, and end it when nothing uses it any more
@@ -74,13 +76,8 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
 impl Arguments {
     fn run(&self) -> Outcome {
         let failed = |error: String| Failure::failed(error);
-        // A mount whose server is gone cannot be asked for its path.
-        let directory = fs::canonicalize(&self.directory)
-            .or_else(|_| std::path::absolute(&self.directory))
-            .map_err(|error| failed(error.to_string()))?;
         let table = MountTable::read().map_err(|error| failed(error.to_string()))?;
-        let entry = table.at(&directory).filter(|entry| entry.is_fuse()).cloned();
-        let entry = entry.ok_or_else(|| failed("nothing is mounted here by uxfs".into()))?;
+        let entry = self.find(&table)?;
         // Before it is unmounted: afterwards its process may be gone.
         let waiting = if self.lazy { None } else { Waiting::for_end_of(&entry) };
         self.unmount_bounded(&entry)?;
@@ -97,6 +94,7 @@ impl Arguments {
             return Ok(Exit::Success);
         }
         let ending = match waiting {
+            Some(waiting) if self.force => wait_after_force(&waiting, &entry)?,
             Some(waiting) => wait_for_ending(&waiting, &entry)?,
             None => None,
         };
@@ -107,6 +105,22 @@ impl Arguments {
             }
             // The process that mounted it is gone, or of another network namespace.
             None => wait_for_lock(Path::new(&entry.source)).map(|()| Exit::Success),
+        }
+    }
+
+    /// The mount that is meant.
+    fn find(&self, table: &MountTable) -> Result<MountEntry, Failure> {
+        // A mount whose server is gone cannot be asked for its path.
+        let path = fs::canonicalize(&self.directory)
+            .or_else(|_| std::path::absolute(&self.directory))
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let Some(entry) = table.at(&path) else { return find_by_image(table, &path) };
+        match entry.is_fuse() {
+            true => Ok(entry.clone()),
+            false => {
+                let failure = format!("{} is mounted here, and not by uxfs", entry.file_system_type);
+                Err(Failure::failed(failure).with_remedy("umount ends that"))
+            }
         }
     }
 
@@ -164,7 +178,7 @@ impl Arguments {
             let unmounted = match (direct::may_mount(), self.force) {
                 (true, true) => direct::abort(directory).map_err(|error| (false, error.to_string())),
                 (true, false) => direct::unmount(directory, self.lazy)
-                    .map_err(|error| (matches!(error, DirectError::Busy(_)), error.to_string())),
+                    .map_err(|error| (matches!(error, DirectError::Busy(_)), words_of(&error, entry))),
                 (false, is_forced) => {
                     if is_forced && let Err(error) = connection::abort(entry.device) {
                         return Err((
@@ -173,7 +187,7 @@ impl Arguments {
                         ));
                     }
                     fusermount::unmount(directory, self.lazy || is_forced)
-                        .map_err(|error| (true, error.to_string()))
+                        .map_err(|error| (true, refusal_by_fusermount(&error, entry)))
                 }
             };
             match unmounted {
@@ -181,6 +195,53 @@ impl Arguments {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// The mount of an image.
+fn find_by_image(table: &MountTable, path: &Path) -> Result<MountEntry, Failure> {
+    let mounts: Vec<_> = table.entries().filter(|entry| entry.is_fuse() && entry.source == path).collect();
+    let below = || table.entries().filter(|entry| entry.is_fuse() && path.starts_with(&entry.mount_point));
+    match (mounts.as_slice(), below().max_by_key(|entry| entry.mount_point.as_os_str().len())) {
+        ([mount], _) => Ok((*mount).clone()),
+        ([], None) => Err(Failure::failed("nothing is mounted here")),
+        ([], Some(mount)) => {
+            let directory = mount.mount_point.display();
+            let failure = Failure::failed(format!("this lies in what is mounted on {directory}"));
+            Err(failure.with_remedy(&format!("uxfs umount {directory} ends that")))
+        }
+        (several, _) => {
+            let places: Vec<_> =
+                several.iter().map(|mount| mount.mount_point.display().to_string()).collect();
+            Err(Failure::usage(format!("it is mounted on {}: name one of them", places.join(" and "))))
+        }
+    }
+}
+
+/// A mount that others lie in is busy without a program that uses it.
+fn words_of(error: &DirectError, entry: &MountEntry) -> String {
+    let inner = MountTable::read().ok().and_then(|table| {
+        table.entries().find(|other| other.parent_id == entry.id).map(|other| other.mount_point.clone())
+    });
+    match (error, inner) {
+        (DirectError::Busy(_), Some(inner)) => {
+            format!("{} is mounted in it, and must be unmounted first", inner.display())
+        }
+        // The failure begins with the directory.
+        (DirectError::Busy(_), None) => {
+            "busy: a program has a file or its working directory there".to_owned()
+        }
+        (error, _) => error.to_string(),
+    }
+}
+
+/// fusermount3 knows the mounts of its user alone.
+fn refusal_by_fusermount(error: &FusermountError, entry: &MountEntry) -> String {
+    match entry.user_id() {
+        Some(user) if user != rustix::process::getuid().as_raw() => {
+            format!("the user with the number {user} has mounted it, and may unmount it, as root may")
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -209,6 +270,19 @@ fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Endin
         Err(Errno::TIMEDOUT) => Err(still_in_use(Path::new(&entry.source))),
         Err(error) => Err(Failure::failed(error.to_string())),
         Ok(ending) => Ok(ending),
+    }
+}
+
+/// The mount is gone. A server that is stopped, or waits for its device, still has the image.
+fn wait_after_force(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Ending>, Failure> {
+    match waiting.wait(LONGEST_AFTER_FORCE) {
+        Err(Errno::TIMEDOUT) => {
+            let image = Path::new(&entry.source).display();
+            let failure =
+                Failure::failed(format!("taken away, but its server has not ended and still has {image}"));
+            Err(failure.with_remedy("kill -9 ends it: pgrep -a uxfs shows its number"))
+        }
+        outcome => outcome.map_err(|error| Failure::failed(error.to_string())),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     edit::{just_made::JustMade, people::People, report::Report, report::shown},
     failure::{About, Failure},
     image::{EngineArgument, no_file_system, not_for_changes},
+    in_use,
     place::PlaceArguments,
     text::parse_size,
 };
@@ -146,7 +147,7 @@ impl EditArguments {
         let extent = self.place.find(&self.image)?;
         let options =
             OpenOptions { engine: self.engine.into(), lock: Lock::Shared, ..OpenOptions::default() };
-        Ok(extent.open(&self.image, &options).map_err(Error::from)?)
+        extent.open(&self.image, &options).map_err(|error| in_use::not_opened(error, &self.image))
     }
 
     fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
@@ -182,7 +183,7 @@ impl EditArguments {
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        Ok(extent.open(&self.image, &options).map_err(Error::from)?)
+        extent.open(&self.image, &options).map_err(|error| in_use::not_opened(error, &self.image))
     }
 }
 

@@ -449,9 +449,10 @@ fn open_directories(mount: &OwnedFd, index: u32) -> Result<[OwnedFd; 2]> {
     Ok([open(&directory_name(index))?, open(SHARED)?])
 }
 
-/// What a call on a mount whose server has gone may fail with.
+/// What a call on a mount whose server has gone may fail with. With rings the kernel copies a request in the name of the server: where that is
+/// being killed, the request fails with EINTR or ECANCELED.
 fn tells_death(error: Errno) -> bool {
-    [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED, Errno::IO].contains(&error)
+    [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED, Errno::INTR, Errno::IO].contains(&error)
 }
 
 fn files_of(call: &Call) -> Vec<NodeId> {

@@ -15,6 +15,10 @@ use crate::{
 
 /// Arguments of `uxfs bench`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -s 0 -S 0\n  uxfs bench fsmark --image disk.img --size 8G -d /a -d /b -t 2 -s 0 -S 0\n\
+    uxfs bench WORKLOAD --help tells more."
+)]
 pub struct Arguments {
     #[command(subcommand)]
     workload: Workload,

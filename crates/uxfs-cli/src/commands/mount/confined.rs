@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use rustix::io::Errno;
 use uxfs_block::{
     cache::pressure,
     claim::Lock,
@@ -37,10 +36,11 @@ use uxfs_fuse::{
 use uxfs_partition::selection::{EmptySelector, Selector};
 use uxfs_volume::error::Error;
 
-use super::{Arguments, supervisor::END_OF_BEGINNING};
+use super::{Arguments, refusal::refused, supervisor::END_OF_BEGINNING};
 use crate::{
     failure::{Exit, Failure, Outcome},
-    image::{is_no_file_system, needed_bytes, not_for_changes},
+    image::not_for_changes,
+    in_use,
     interrupt::Interrupt,
     output::notice,
     partitions::{Disk, sector_bytes},
@@ -87,7 +87,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let device = partition(device, &disk, options)?;
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
     let Opened { file_system, recovered, is_without_log } = mount(Arc::clone(&device), options, cache_bytes)
-        .map_err(|error| refused(error, options, &disk, device.size_bytes()))?;
+        .map_err(|error| refused(error, options, &disk, &*device))?;
     check_root(&file_system)?;
     require_direct_writes(&file_system, direct_bytes)?;
     let server = Arc::new(Server::new(file_system, settings));
@@ -169,7 +169,8 @@ impl Arguments {
             // What a mount has read it keeps: nothing may change beneath it.
             lock: if only_reads { Lock::Unused } else { Lock::Exclusive },
         };
-        Ok(open(&self.target.image, &open_options).map_err(Error::from)?)
+        let image = &self.target.image;
+        open(image, &open_options).map_err(|error| in_use::not_opened(error, image))
     }
 }
 
@@ -227,45 +228,9 @@ fn partition(
     Ok(Arc::new(Window::new(device, range.start, range.end - range.start).map_err(Error::from)?))
 }
 
-fn selector(options: &FuseMountOptions) -> Result<Option<Selector>, Failure> {
+pub(super) fn selector(options: &FuseMountOptions) -> Result<Option<Selector>, Failure> {
     let parsed = options.partition.as_deref().map(str::parse).transpose();
     parsed.map_err(|error: EmptySelector| Failure::usage(format!("partition=: {error}")))
-}
-
-/// Why it is not mounted, and what can be done.
-fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, found_bytes: u64) -> Failure {
-    if let Some(needed_bytes) = needed_bytes(&error) {
-        return too_short(needed_bytes, options, found_bytes);
-    }
-    let is_none = is_no_file_system(&error);
-    let by_partitions = match selector(options) {
-        Ok(Some(selector)) => disk.has_no_file_system_in(&selector),
-        _ if options.offset_bytes.unwrap_or(0) == 0 => disk.is_no_file_system("-o partition="),
-        _ => None,
-    };
-    if let Some(failure) = by_partitions.filter(|_| is_none) {
-        return failure;
-    }
-    let number = Errno::from_raw_os_error(error.errno());
-    let is_damaged = matches!(error, Error::Corrupt(_));
-    let failure =
-        not_for_changes(error).with_option("--partition or --offset", "-o partition= or -o offset=");
-    match number {
-        Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
-        _ if is_damaged && !is_none && !options.ignores_log => {
-            failure.with_remedy("uxfs repair mends it; -o ro,norecovery shows what can be read")
-        }
-        _ => failure,
-    }
-}
-
-/// The file system is longer than what holds it, and cannot be mounted in any way.
-fn too_short(needed_bytes: u64, options: &FuseMountOptions, found_bytes: u64) -> Failure {
-    let holder = if options.partition.is_some() { "partition" } else { "image" };
-    let message = format!("the file system needs {needed_bytes} bytes, and the {holder} has {found_bytes}");
-    Failure::corruption(message).with_remedy(&format!(
-        "make the {holder} longer; uxfs rescue saves the files that are in it, uxfs ls --tolerant shows them"
-    ))
 }
 
 /// Writes past the page cache of the host take whole blocks of it: smaller sectors could never be written.

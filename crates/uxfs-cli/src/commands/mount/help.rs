@@ -10,7 +10,7 @@ Options for -o, as in /etc/fstab; later ones win:
   norecovery                with ro: show the image without its log
   offset=BYTES              the file system begins there in IMAGE: bytes, or with K, M, G, T
   partition=N|LABEL|UUID    it is this partition of IMAGE (GPT or MBR): its number, name or UUID, or the file system's label or UUID
-  uid=N, gid=N              show all files with this owner, this group
+  uid=USER, gid=GROUP       show all files with this owner, this group: a number, or a name
   allow_other               let other users in (usual for root; fusermount3 must permit it)
   no_allow_other            let only the user in that mounts
   suid, nosuid              set-id bits work; they do not (usual)
@@ -23,8 +23,8 @@ Options for -o, as in /etc/fstab; later ones win:
   diratime, nodiratime      access times of directories change (usual); they do not
   lazytime, nolazytime      a change of nothing but times is written late, at the latest after a day; at once (usual)
   sync, async               a write is durable when it returns; when the program asks for it (usual)
-  dirsync                   a change of a directory is durable when it returns
-  commit=SECONDS            longest time that a change stays out of the log (usual: 30)
+  dirsync, wsync            a change of a directory is durable when it returns
+  commit=SECONDS            longest time that a change stays out of the log (usual: 30, which 0 stands for)
   cache=SIZE                memory for metadata (usual: 256M, or less where memory is scarce)
   direct                    read and write the image past the page cache
   threads=N                 threads that answer requests
@@ -39,9 +39,11 @@ Options for -o, as in /etc/fstab; later ones win:
   fsname=NAME               the source in the table of mounts, instead of IMAGE
   subtype=NAME              the type in the table of mounts: fuse.NAME
   remount                   with ro or rw: change that of a mount that is there
-Options of mount(8) and systemd (auto, user, nofail, _netdev, x-…) are accepted, without effect.
+Options of mount(8) and systemd (auto, user, nofail, _netdev, x-…), and those of the kernel's XFS that change nothing here (inode64, nouuid, \
+logbufs=, discard, noquota …), are accepted, without effect.
 
 Examples:
   uxfs mount disk.img /mnt
-  uxfs mount -o ro,partition=2 disk.img ~/mnt
+  uxfs mount -r --partition 2 disk.img ~/mnt
+  uxfs mount -o ro,noatime,uid=ann disk.img ~/mnt
   uxfs umount /mnt";

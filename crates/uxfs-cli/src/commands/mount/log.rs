@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::json;
 use uxfs_block::words::in_words;
 use uxfs_fuse::log::Level;
 
@@ -21,7 +22,13 @@ const SYSTEM: &str = "/dev/log";
 const FACILITY: u8 = 3 << 3;
 
 static IS_SYSTEM: AtomicBool = AtomicBool::new(false);
+static IS_JSON: AtomicBool = AtomicBool::new(false);
 static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
+
+/// From now on messages on standard error are JSON documents, a line each.
+pub fn in_json() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
 
 /// From now on messages go to the system's log: nothing reads standard error any more.
 pub fn to_system() {
@@ -52,10 +59,28 @@ pub fn failure(failure: &Failure) -> Exit {
 /// Passes on a line of the process that serves.
 pub fn pass_on(line: &str) {
     let (level, text) = Level::split(line);
+    if let Some(failure) = failure_in_json(text) {
+        return tell_failure(&failure, text);
+    }
     // A command's message begins with the name of the program.
     let text = text.strip_prefix(program()).and_then(|text| text.strip_prefix(": ")).unwrap_or(text);
     let usual = if text.contains("warning:") { Level::Warning } else { Level::Error };
     tell(level.unwrap_or(usual), text);
+}
+
+/// The words of a failure, as a command with `--json` reports it.
+fn failure_in_json(line: &str) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(document.get("error")?.get("message")?.as_str()?.to_owned())
+}
+
+/// Passes on a failure that is reported in JSON already, with its exit code.
+fn tell_failure(words: &str, line: &str) {
+    if is_system() {
+        return tell(Level::Error, words);
+    }
+    words.clone_into(&mut LAST_ERROR.lock());
+    put(line);
 }
 
 /// Tells one line.
@@ -65,9 +90,10 @@ pub fn tell(level: Level, text: &str) {
         LAST_ERROR.lock().clone_from(&text);
     }
     if !is_system() {
-        // Standard error that is closed takes nothing; there is no other place.
-        let _ = std::io::stderr().write_all(format!("{}: {text}\n", program()).as_bytes());
-        return;
+        return put(&match IS_JSON.load(Ordering::Relaxed) {
+            true => json!({ level.name(): { "message": text } }).to_string(),
+            false => format!("{}: {text}", program()),
+        });
     }
     let message = format!("<{}>uxfs[{}]: {text}", FACILITY | level as u8, std::process::id());
     // Without a log there is no place for it either; one that takes nothing now is not waited for.
@@ -75,4 +101,9 @@ pub fn tell(level: Level, text: &str) {
         socket.set_nonblocking(true)?;
         socket.send_to(message.as_bytes(), SYSTEM)
     });
+}
+
+/// Writes a line. Standard error that is closed takes nothing; there is no other place.
+fn put(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

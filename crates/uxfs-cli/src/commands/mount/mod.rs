@@ -6,6 +6,7 @@
 //! | `background` | the command returns, and its process stays |
 //! | `supervisor` | the process that mounts and unmounts |
 //! | `confined` | the process that serves |
+//! | `refusal` | why an image is not mounted |
 //! | `log` | where messages go |
 //! | `help` | what `--help` says of the options |
 
@@ -13,13 +14,18 @@ mod background;
 mod confined;
 mod help;
 mod log;
+mod refusal;
 mod supervisor;
 
 use std::path::PathBuf;
 
 use rustix::process::WaitStatus;
 use uxfs_fuse::{
-    mounting::{self, mount_table::MountTable, options::FuseMountOptions},
+    mounting::{
+        self,
+        mount_table::MountTable,
+        options::{FuseMountOptions, OptionError},
+    },
     transport::ring::availability,
 };
 
@@ -35,6 +41,15 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
+    /// Without changes: the same as -o ro
+    #[arg(short, long)]
+    read_only: bool,
+    /// The same as -o offset=
+    #[arg(long, value_name = "BYTES", conflicts_with = "partition")]
+    offset: Option<String>,
+    /// The same as -o partition=
+    #[arg(long, value_name = "N|LABEL|UUID")]
+    partition: Option<String>,
     /// Stay in the foreground
     #[arg(short, long)]
     foreground: bool,
@@ -59,6 +74,9 @@ pub struct Target {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    if context.json {
+        log::in_json();
+    }
     let options = arguments.parse()?;
     if options.is_remount {
         arguments.require_remountable(&options)?;
@@ -100,7 +118,7 @@ impl Arguments {
     /// As mount(8) asks.
     pub(crate) fn of_helper(target: Target) -> Self {
         let engine = EngineArgument::default();
-        Self { target, engine, foreground: false }
+        Self { target, engine, read_only: false, offset: None, partition: None, foreground: false }
     }
 
     /// What messages are about.
@@ -136,8 +154,18 @@ impl Arguments {
 
     fn parse(&self) -> Result<FuseMountOptions, Failure> {
         let mut options = FuseMountOptions::default();
+        let wrong = |error: OptionError| Failure::usage(error.to_string());
         for list in &self.target.options {
-            options.apply(list).map_err(|error| Failure::usage(error.to_string()))?;
+            options.apply(list).map_err(wrong)?;
+        }
+        if self.read_only {
+            options.apply("ro").map_err(wrong)?;
+        }
+        if let Some(offset) = &self.offset {
+            options.apply(&format!("offset={offset}")).map_err(wrong)?;
+        }
+        if self.partition.is_some() {
+            options.partition.clone_from(&self.partition);
         }
         if options.partition.is_some() && options.offset_bytes.is_some() {
             return Err(Failure::usage("a partition says where it begins: give partition= or offset="));

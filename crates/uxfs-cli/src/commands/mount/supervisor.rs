@@ -5,7 +5,6 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     os::fd::{AsFd, OwnedFd},
-    path::Path,
     sync::{atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -24,7 +23,6 @@ use uxfs_fuse::{
         self,
         ending::{Ending, Teller},
         mount_point,
-        mount_table::MountTable,
         mounted::Mounted,
         options::FuseMountOptions,
     },
@@ -74,9 +72,7 @@ pub fn run(
         }
     }
     let Some(Message::Opened) = next(&link)? else {
-        let ended = server.end();
-        tell_of_other_mounts(&image);
-        return ended;
+        return server.end();
     };
     server.wait_for_lines();
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
@@ -101,18 +97,6 @@ pub fn run(
         teller.tell(&ending_of(&outcome));
     }
     outcome
-}
-
-/// An image that cannot be opened may be mounted: then it is told where.
-fn tell_of_other_mounts(image: &Path) {
-    let Ok(table) = MountTable::read() else { return };
-    for entry in table.entries().filter(|entry| entry.is_fuse() && entry.source == image) {
-        let directory = entry.mount_point.display();
-        log::tell(
-            Level::Warning,
-            &format!("{} is mounted on {directory} (uxfs umount {directory})", image.display()),
-        );
-    }
 }
 
 /// What those are told that wait for the end.

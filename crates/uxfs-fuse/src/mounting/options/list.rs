@@ -1,6 +1,6 @@
 //! Lists of mount options: commas between words, `\,` for a comma in a value.
 
-use std::fmt::Display;
+use std::{fmt::Display, fs};
 
 use super::OptionError;
 use crate::log::Level;
@@ -51,6 +51,19 @@ impl Word {
         N::try_from(number).map_err(|_| self.bad_value(format!("a number from {least} to {most}")))
     }
 
+    /// The value as the number of a user or group, or as its name in `list`: `/etc/passwd` or `/etc/group`.
+    pub fn account_number(&self, list: &str, most: u64) -> Result<u32, OptionError> {
+        let value = self.text_value()?;
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        let named = || number_of_account(&fs::read(list).unwrap_or_default(), value.as_bytes());
+        match named().filter(|_| !is_number) {
+            Some(number) => Ok(number),
+            None => self
+                .small_number(0, most)
+                .map_err(|_| self.bad_value(format!("a number from 0 to {most}, or a name in {list}"))),
+        }
+    }
+
     /// The value as the level of a log.
     pub fn level(&self) -> Result<Level, OptionError> {
         let value = self.text_value()?;
@@ -62,6 +75,12 @@ impl Word {
     pub fn size_bytes(&self) -> Result<u64, OptionError> {
         let value = self.text_value()?;
         parse_size(&value).ok_or_else(|| self.bad_value("a size such as 4096, 64K, 256M or 1G"))
+    }
+
+    /// The value as a size of at least so much, in mebibytes.
+    pub fn size_bytes_from(&self, least_bytes: u64) -> Result<u64, OptionError> {
+        let size_bytes = Some(self.size_bytes()?).filter(|size_bytes| *size_bytes >= least_bytes);
+        size_bytes.ok_or_else(|| self.bad_value(format!("{}M or more, such as 256M", least_bytes >> 20)))
     }
 
     fn bad_value(&self, wanted: impl Display) -> OptionError {
@@ -96,6 +115,13 @@ pub(super) fn escaped(value: &[u8]) -> Vec<u8> {
         text.push(*byte);
     }
     text
+}
+
+/// The third field of the line of this name.
+fn number_of_account(list: &[u8], name: &[u8]) -> Option<u32> {
+    let mut lines = list.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == b':'));
+    let number = lines.find_map(|mut fields| (fields.next()? == name).then(|| fields.nth(1)).flatten())?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// Bytes, or with a suffix that stands for a power of 1024.
@@ -135,6 +161,19 @@ mod tests {
             let list = format!("fsname=x{},ro", String::from_utf8(escaped(value.as_bytes())).unwrap());
             assert_eq!(texts(&list), [format!("fsname=x{value}"), "ro".to_owned()]);
         }
+    }
+
+    #[test]
+    fn accounts_have_names() {
+        let list = b"root:x:0:0:root:/root:/bin/sh\nshort:x\n\nann:x:1000:100::/:\n";
+        let number = |name: &str| number_of_account(list, name.as_bytes());
+        assert_eq!((number("root"), number("ann")), (Some(0), Some(1000)));
+        assert_eq!((number("short"), number("bob"), number("")), (None, None, None));
+        let account = |text: &str| Word::new(text).account_number("/etc/passwd", 9);
+        assert_eq!((account("uid=root").unwrap(), account("uid=7").unwrap()), (0, 7));
+        assert!(
+            account("uid=10").is_err() && account("uid=no such user").is_err() && account("uid=").is_err()
+        );
     }
 
     #[test]

@@ -64,6 +64,9 @@ fn each_key_takes_its_value() {
         ("uid=0,gid=4294967294", {
             changed(|o| o.shown_owner = ShownOwner { user_id: Some(0), group_id: Some(u32::MAX - 1) })
         }),
+        ("uid=root,gid=root", {
+            changed(|o| o.shown_owner = ShownOwner { user_id: Some(0), group_id: Some(0) })
+        }),
         ("commit=5", changed(|o| o.commit_interval = Some(Duration::from_secs(5)))),
         ("commit=5,commit=0", FuseMountOptions::default()),
         ("cache=64M", changed(|o| o.cache_size_bytes = Some(64 << 20))),
@@ -113,6 +116,10 @@ fn words_for_other_programs_are_ignored() {
     let fstab = "defaults,auto,noauto,user,users,nouser,owner,group,nofail,_netdev,x-systemd.automount,x-gvfs-name=a,\
         X-mount.mkdir=0755,comment=mine,loop,loop=/dev/loop3,user=anna";
     assert_eq!(parsed(fstab), FuseMountOptions::default());
+    // A line of /etc/fstab that was for the kernel's XFS.
+    let of_xfs = "defaults,inode64,nouuid,logbufs=8,logbsize=256k,noquota,discard,swalloc,allocsize=64m,sunit=128,swidth=256";
+    assert_eq!(parsed(of_xfs), FuseMountOptions::default());
+    assert_eq!(parsed("wsync"), parsed("dirsync"));
     // As a remount gives back what the table of mounts says.
     let table = "rw,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,blksize=4096";
     assert_eq!(parsed(table), FuseMountOptions { says_access: true, ..FuseMountOptions::default() });
@@ -122,18 +129,30 @@ fn words_for_other_programs_are_ignored() {
 fn errors_name_the_word() {
     for (list, message) in [
         ("ro,frobnicate,rw", "unknown mount option `frobnicate`"),
-        ("logbufs=8", "unknown mount option `logbufs=8`"),
+        ("logbuf=8", "unknown mount option `logbuf=8`"),
         (" ro", "unknown mount option ` ro`"),
         ("=", "unknown mount option `=`"),
         ("ro=1", "mount option `ro` takes no value, but `1` was given"),
         ("uid", "mount option `uid` needs a value: uid=VALUE"),
         ("fsname=", "mount option `fsname` needs a value: fsname=VALUE"),
-        ("uid=4294967295", "mount option `uid=4294967295`: the value must be a number from 0 to 4294967294"),
+        (
+            "uid=4294967295",
+            "mount option `uid=4294967295`: the value must be a number from 0 to 4294967294, or a name in /etc/passwd",
+        ),
         ("threads=0", "mount option `threads=0`: the value must be a number from 1 to 1024"),
         ("threads=100000", "mount option `threads=100000`: the value must be a number from 1 to 1024"),
-        ("gid=staff", "mount option `gid=staff`: the value must be a number from 0 to 4294967294"),
+        (
+            "gid=no such group",
+            "mount option `gid=no such group`: the value must be a number from 0 to 4294967294, or a name in /etc/group",
+        ),
         ("commit=-1", "mount option `commit=-1`: the value must be a number from 0 to 86400"),
         ("cache=lots", "mount option `cache=lots`: the value must be a size such as 4096, 64K, 256M or 1G"),
+        ("cache=1", "mount option `cache=1`: the value must be 1M or more, such as 256M"),
+        ("uquota", "mount option `uquota` is not supported: uxfs enforces no quotas"),
+        (
+            "logdev=/dev/sdb",
+            "mount option `logdev` is not supported: the log and all data must lie in the image",
+        ),
         (
             "allow_root",
             "mount option `allow_root` is not supported: the kernel cannot let in root alone (use allow_other, or mount as \

@@ -32,6 +32,62 @@ const IGNORED: [&str; 21] = [
 /// Words of the kernel's table of mounts, which a remount brings back. The values follow from the mount itself.
 const FROM_TABLE: [&str; 7] =
     ["fd", "rootmode", "user_id", "group_id", "blksize", "default_permissions", "seclabel"];
+/// Options of the kernel's XFS that do not change what programs see: a line of `/etc/fstab` may keep them. Quotas that are off stay off, and the
+/// space of removed files is given back by fstrim(8) alone.
+const OF_KERNEL_XFS: [&str; 27] = [
+    "allocsize",
+    "attr2",
+    "barrier",
+    "discard",
+    "filestreams",
+    "ikeep",
+    "inode64",
+    "largeio",
+    "logbsize",
+    "logbufs",
+    "max_open_zones",
+    "noalign",
+    "noattr2",
+    "nobarrier",
+    "nodiscard",
+    "nogrpid",
+    "noikeep",
+    "nolargeio",
+    "nolifetime",
+    "noquota",
+    "nouuid",
+    "sunit",
+    "swalloc",
+    "swidth",
+    "sysvgroups",
+    "lifetime",
+    "max_atomic_write",
+];
+/// Options of the kernel's XFS that turn quotas on.
+const QUOTAS: [&str; 16] = [
+    "quota",
+    "uquota",
+    "usrquota",
+    "uqnoenforce",
+    "qnoenforce",
+    "gquota",
+    "grpquota",
+    "gqnoenforce",
+    "pquota",
+    "prjquota",
+    "pqnoenforce",
+    "uqenforce",
+    "gqenforce",
+    "pqenforce",
+    "usrqnoenforce",
+    "grpqnoenforce",
+];
+/// The list of users, whose third field is their number.
+const USERS: &str = "/etc/passwd";
+/// The list of groups, whose third field is their number.
+const GROUPS: &str = "/etc/group";
+/// The smallest cache for metadata: a smaller size is a number without its unit.
+const LEAST_CACHE_BYTES: u64 = 1 << 20;
 /// The largest user or group number: the one above stands for none.
 const MOST_ID: u64 = u32::MAX as u64 - 1;
 /// Words that stand behind all others in a list of mount(8), wherever they were given: the others count more.
@@ -40,6 +96,11 @@ const WEAK: [&str; 2] = ["allow_suid", "allow_dev"];
 const MOST_COMMIT_SECONDS: u64 = 86_400;
 
 const REASON_ALLOW_ROOT: &str = "the kernel cannot let in root alone (use allow_other, or mount as root)";
+const REASON_QUOTA: &str = "uxfs enforces no quotas";
+const REASON_GROUPS: &str =
+    "new files get the group of the process, or of a set-group-id directory (chmod g+s)";
+const REASON_INODE32: &str = "inode numbers have 64 bits";
+const REASON_DEVICES: &str = "the log and all data must lie in the image";
 const REASON_MANDATORY_LOCKS: &str = "Linux has no mandatory locks any more";
 
 /// Whether a word is one of those that others of the same list contradict, wherever they stand.
@@ -66,14 +127,14 @@ impl FuseMountOptions {
     /// Options with a value. Gives whether the word is one.
     fn apply_key(&mut self, word: &Word) -> Result<bool, OptionError> {
         match word.key.as_str() {
-            "uid" => self.shown_owner.user_id = Some(word.small_number(0, MOST_ID)?),
-            "gid" => self.shown_owner.group_id = Some(word.small_number(0, MOST_ID)?),
+            "uid" => self.shown_owner.user_id = Some(word.account_number(USERS, MOST_ID)?),
+            "gid" => self.shown_owner.group_id = Some(word.account_number(GROUPS, MOST_ID)?),
             "commit" => {
                 let seconds = word.number(0, MOST_COMMIT_SECONDS)?;
                 // 0 is the default, as for other file systems.
                 self.commit_interval = (seconds > 0).then(|| Duration::from_secs(seconds));
             }
-            "cache" => self.cache_size_bytes = Some(word.size_bytes()?),
+            "cache" => self.cache_size_bytes = Some(word.size_bytes_from(LEAST_CACHE_BYTES)?),
             "offset" => self.offset_bytes = Some(word.size_bytes()?),
             "partition" => self.partition = Some(word.text_value()?),
             "max_read" => self.max_read_bytes = Some(word.small_number(1, u32::MAX.into())?),
@@ -116,6 +177,7 @@ impl FuseMountOptions {
             "nodiratime" => self.has_directory_access_times = false,
             "lazytime" => self.has_lazy_times = true,
             "nolazytime" => self.has_lazy_times = false,
+            "wsync" => self.has_synchronous_directories = true,
             "sync" => self.is_synchronous = true,
             "async" => self.is_synchronous = false,
             "dirsync" => self.has_synchronous_directories = true,
@@ -145,13 +207,19 @@ impl FuseMountOptions {
 }
 
 fn is_ignored(key: &str) -> bool {
-    key.starts_with("x-") || key.starts_with("X-") || IGNORED.contains(&key) || FROM_TABLE.contains(&key)
+    key.starts_with("x-")
+        || key.starts_with("X-")
+        || [&IGNORED[..], &FROM_TABLE, &OF_KERNEL_XFS].iter().any(|words| words.contains(&key))
 }
 
 fn reason_to_refuse(key: &str) -> Option<&'static str> {
     match key {
         "allow_root" => Some(REASON_ALLOW_ROOT),
         "mand" => Some(REASON_MANDATORY_LOCKS),
+        "grpid" | "bsdgroups" => Some(REASON_GROUPS),
+        "inode32" => Some(REASON_INODE32),
+        "logdev" | "rtdev" => Some(REASON_DEVICES),
+        _ if QUOTAS.contains(&key) => Some(REASON_QUOTA),
         _ => None,
     }
 }

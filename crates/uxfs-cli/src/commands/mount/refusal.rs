@@ -1,0 +1,53 @@
+//! Why an image is not mounted, and what can be done about it.
+
+use rustix::io::Errno;
+use uxfs_block::device::BlockDevice;
+use uxfs_fuse::mounting::options::FuseMountOptions;
+use uxfs_volume::error::Error;
+
+use super::confined::selector;
+use crate::{
+    failure::Failure,
+    image::{is_no_file_system, is_of_another_form, needed_bytes, not_for_changes},
+    partitions::Disk,
+};
+
+/// Why it is not mounted, and what can be done.
+pub fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, device: &dyn BlockDevice) -> Failure {
+    if let Some(needed_bytes) = needed_bytes(&error) {
+        return too_short(needed_bytes, options, device.size_bytes());
+    }
+    let is_none = is_no_file_system(&error);
+    let by_partitions = match selector(options) {
+        Ok(Some(selector)) => disk.has_no_file_system_in(&selector),
+        _ if options.offset_bytes.unwrap_or(0) == 0 => disk.is_no_file_system("-o partition="),
+        _ => None,
+    };
+    if let Some(failure) = by_partitions.filter(|_| is_none) {
+        return failure;
+    }
+    if options.offset_bytes.is_some() && device.size_bytes() == 0 {
+        return Failure::failed("offset=: the image ends before it");
+    }
+    let number = Errno::from_raw_os_error(error.errno());
+    let is_of_another_form = is_of_another_form(&error);
+    let is_damaged = matches!(error, Error::Corrupt(_));
+    let failure =
+        not_for_changes(error).with_option("--partition or --offset", "-o partition= or -o offset=");
+    match number {
+        Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
+        _ if is_damaged && !is_none && !is_of_another_form && !options.ignores_log => {
+            failure.with_remedy("uxfs repair mends it; -o ro,norecovery shows what can be read")
+        }
+        _ => failure,
+    }
+}
+
+/// The file system is longer than what holds it, and cannot be mounted in any way.
+fn too_short(needed_bytes: u64, options: &FuseMountOptions, found_bytes: u64) -> Failure {
+    let holder = if options.partition.is_some() { "partition" } else { "image" };
+    let message = format!("the file system needs {needed_bytes} bytes, and the {holder} has {found_bytes}");
+    Failure::corruption(message).with_remedy(&format!(
+        "make the {holder} longer; uxfs rescue saves the files that are in it, uxfs ls --tolerant shows them"
+    ))
+}

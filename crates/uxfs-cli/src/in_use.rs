@@ -1,0 +1,31 @@
+//! Images that something else on this machine uses.
+
+use std::{fs, io, path::Path};
+
+use uxfs_block::device::DeviceError;
+use uxfs_fuse::mounting::mount_table::MountTable;
+use uxfs_volume::error::Error;
+
+use crate::failure::Failure;
+
+/// Why an image could not be opened. Where it is mounted through FUSE, that is told.
+pub(crate) fn not_opened(error: DeviceError, image: &Path) -> Failure {
+    let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
+    let failure = Failure::from(Error::from(error));
+    match mount_points(image).filter(|_| is_busy) {
+        Some(places) => failure.with_remedy(&format!("it is mounted on {places}; uxfs umount ends that")),
+        None => failure,
+    }
+}
+
+/// Where it is mounted; `None` if nowhere that this process sees.
+fn mount_points(image: &Path) -> Option<String> {
+    let image = fs::canonicalize(image).ok()?;
+    let table = MountTable::read().ok()?;
+    let places: Vec<_> = table
+        .entries()
+        .filter(|entry| entry.is_fuse() && entry.source == image)
+        .map(|entry| entry.mount_point.display().to_string())
+        .collect();
+    (!places.is_empty()).then(|| places.join(" and "))
+}
