@@ -2,14 +2,51 @@
 //!
 //! Invariant: no request reaches a byte of the disk outside the part.
 
-use std::{os::fd::BorrowedFd, sync::Arc};
+use std::{os::fd::BorrowedFd, path::Path, sync::Arc};
 
 use crate::{
     device::{
         Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, Segment, WriteSegment,
     },
-    engine::hole_filler::HoleFiller,
+    engine::{self, OpenOptions, hole_filler::HoleFiller},
 };
+
+/// Which part of a disk or of its image holds a file system. All of it by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Where it begins.
+    pub start_bytes: u64,
+    /// How long it is; all that follows where nothing bounds it.
+    pub length_bytes: Option<u64>,
+}
+
+impl Part {
+    /// Whether it is all of the disk.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Opens this part of an image.
+    ///
+    /// # Errors
+    /// The image cannot be opened, or is shorter.
+    pub fn open(self, path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        let device = engine::open(path, &OpenOptions { start_bytes: self.start_bytes, ..*options })?;
+        self.bound(device)
+    }
+
+    /// The part of a device that begins where this part does.
+    ///
+    /// # Errors
+    /// It is shorter.
+    pub fn bound(self, device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        match self.length_bytes {
+            Some(length_bytes) => Ok(Arc::new(Window::new(device, 0, length_bytes)?)),
+            None => Ok(device),
+        }
+    }
+}
 
 /// A part of another device.
 #[derive(Debug)]

@@ -106,6 +106,11 @@ impl Disk {
         Some(failure.with_remedy(&remedy))
     }
 
+    /// Its partitions in words; `None` where it has no table.
+    pub fn partitions(&self) -> Option<String> {
+        Some(self.list(&self.table().ok()??))
+    }
+
     /// Why a partition is no file system. `None` where there is no such partition.
     pub fn has_no_file_system_in(&self, selector: &Selector) -> Option<Failure> {
         let table = self.table().ok()??;

@@ -3,14 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::OnceLock,
 };
 
-use uxfs_block::{
-    device::{BlockDevice, DeviceError},
-    engine::{self, OpenOptions},
-    window::Window,
-};
+use uxfs_block::window::Part;
 use uxfs_partition::selection::Selector;
 use uxfs_volume::error::Error;
 
@@ -33,36 +29,18 @@ pub struct PlaceArguments {
     partition: Option<Selector>,
     /// Looked for once.
     #[arg(skip)]
-    found: OnceLock<Extent>,
-}
-
-/// A part of a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Extent {
-    /// Where it begins.
-    pub start_bytes: u64,
-    /// How long it is; all that follows where nothing bounds it.
-    pub length_bytes: Option<u64>,
-}
-
-impl Extent {
-    /// Opens this part of an image.
-    ///
-    /// # Errors
-    /// The image cannot be opened, or is shorter.
-    pub fn open(self, path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-        let device = engine::open(path, &OpenOptions { start_bytes: self.start_bytes, ..*options })?;
-        match self.length_bytes {
-            Some(length_bytes) => Ok(Arc::new(Window::new(device, 0, length_bytes)?)),
-            None => Ok(device),
-        }
-    }
+    found: OnceLock<Part>,
 }
 
 impl PlaceArguments {
     /// Whether it was said.
     pub fn is_given(&self) -> bool {
         self.partition.is_some() || self.offset.is_some()
+    }
+
+    /// Whether it is a partition.
+    pub fn is_in_partition(&self) -> bool {
+        self.partition.is_some()
     }
 
     /// Whether the image is taken for the file system itself.
@@ -96,9 +74,9 @@ impl PlaceArguments {
     ///
     /// # Errors
     /// There is no such partition; its table cannot be read.
-    pub fn find(&self, image: &Path) -> Result<Extent, Failure> {
+    pub fn find(&self, image: &Path) -> Result<Part, Failure> {
         let Some(selector) = &self.partition else {
-            return Ok(Extent { start_bytes: self.offset.unwrap_or(0), length_bytes: None });
+            return Ok(Part { start_bytes: self.offset.unwrap_or(0), length_bytes: None });
         };
         if let Some(found) = self.found.get() {
             return Ok(*found);
@@ -158,12 +136,12 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn find_in_file(image: &Path, selector: &Selector) -> Result<Extent, Failure> {
+fn find_in_file(image: &Path, selector: &Selector) -> Result<Part, Failure> {
     let is_packed = compressed::is_packed(image).unwrap_or(false);
     if is_packed {
         return Err(Failure::failed("partitions of a compressed image are not looked for")
             .with_remedy("unpack it first: zstd -d"));
     }
     let range = Disk::open(image).map_err(Error::from)?.find(selector)?;
-    Ok(Extent { start_bytes: range.start, length_bytes: Some(range.end - range.start) })
+    Ok(Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) })
 }

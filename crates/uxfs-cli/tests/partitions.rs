@@ -274,3 +274,96 @@ fn a_repair_in_a_partition_is_taken_back() {
     succeeds(&["undo", disk.image()]);
     assert!(fs::read(&disk.place.image).unwrap() == damaged && disk.around() == around);
 }
+
+/// The same bytes as in a file of that length, and none outside.
+#[test]
+fn a_file_system_is_made_in_a_partition() {
+    require!(Judge::Sfdisk, Judge::XfsRepair, Judge::Kernel);
+    let reproducible = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        command.arg("mkfs").args(arguments).env("SOURCE_DATE_EPOCH", "1700000000");
+        command.env("DETERMINISTIC_SEED", "1").args(["-m", "uuid=00000000-0000-0000-0000-000000000001"]);
+        command.output().unwrap()
+    };
+    for (kind, number) in [("gpt", "2"), ("mbr", "5")] {
+        let disk = Disk::new(kind);
+        let around = disk.around();
+        let (folder, alone) = (disk.place.folder.path(), disk.place.folder.path().join("alone"));
+        let contents = folder.join("contents");
+        fs::create_dir_all(contents.join("directory")).unwrap();
+        fs::write(contents.join("directory/file"), vec![7; 100_000]).unwrap();
+        let refused = reproducible(&["--partition", number, disk.image()]);
+        assert!(words(&refused).contains("an XFS file system; use -f"), "{}", words(&refused));
+        let refused = reproducible(&[disk.image()]);
+        assert!(words(&refused).contains("--partition N makes it in a partition"), "{}", words(&refused));
+        let refused = reproducible(&["-f", "--partition", number, "--size", "301M", disk.image()]);
+        assert!(words(&refused).contains("the partition has 314572800"), "{}", words(&refused));
+        assert!(disk.around() == around);
+        for how in [&["-f"][..], &["-f", "-K"], &["-f", "--from", text(&contents)]] {
+            disk.write(disk.start_bytes + 200 * MEBIBYTE, &[AROUND; 1 << 20]);
+            succeeded(&reproducible(&[how, &["--partition", number, disk.image()]].concat()));
+            assert!(disk.around() == around, "{how:?}");
+            let _ = fs::remove_file(&alone);
+            succeeded(&reproducible(&[how, &["--size", "300M", text(&alone)]].concat()));
+            repair_is_silent(&disk.extracted()).unwrap();
+            // Without a discard what lies in free space stays.
+            if !how.contains(&"-K") {
+                assert!(fs::read(disk.extracted()).unwrap() == fs::read(&alone).unwrap(), "{how:?}");
+            }
+        }
+        let place = disk.place_by_sfdisk(number);
+        let mounted = LoopMount::with_options(&disk.place.image, Access::ReadWrite, &place).unwrap();
+        assert_eq!(fs::read(mounted.join("directory/file")).unwrap(), vec![7; 100_000]);
+        mounted.unmount().unwrap();
+        assert!(disk.around() == around);
+    }
+}
+
+#[test]
+fn a_file_system_is_made_behind_other_bytes() {
+    require!(Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, part) = (folder.path().join("image"), folder.path().join("part"));
+    succeeds(&["mkfs", "--offset", "3M", "--size", "300M", text(&image)]);
+    assert_eq!(fs::metadata(&image).unwrap().len(), 303 * MEBIBYTE);
+    File::options().write(true).open(&image).unwrap().write_all_at(&[AROUND; 3 << 20], 0).unwrap();
+    File::options()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .write_all_at(&[AROUND; 1 << 20], 303 * MEBIBYTE)
+        .unwrap();
+    for how in [&["--size", "300M"][..], &["-d", "file,size=300m"]] {
+        succeeds(&[&["mkfs", "-f", "--offset", "3M"], how, &[text(&image)]].concat());
+        let bytes = fs::read(&image).unwrap();
+        assert!(bytes[..3 << 20].iter().all(|byte| *byte == AROUND), "{how:?}");
+        fs::write(&part, &bytes[3 << 20..303 << 20]).unwrap();
+        repair_is_silent(&part).unwrap();
+    }
+    let refused = uxfs(&["mkfs", "--offset", "1G", text(&image)]);
+    assert!(words(&refused).contains("was to begin at byte 1073741824"), "{}", words(&refused));
+}
+
+#[test]
+fn a_dump_is_restored_in_a_partition() {
+    require!(Judge::Sfdisk);
+    let disk = Disk::new("gpt");
+    let dump = disk.place.folder.path().join("dump");
+    succeeds(&["mkdir", "--partition", "2", disk.image(), "/made"]);
+    succeeds(&["metadump", "-o", "--partition", "2", disk.image(), text(&dump)]);
+    let around = disk.around();
+    disk.write(disk.start_bytes, &vec![0xee; 300 << 20]);
+    let refused = uxfs(&["mdrestore", "--partition", "2", text(&dump), disk.image()]);
+    assert!(words(&refused).contains("--force overwrites that part"), "{}", words(&refused));
+    let too_small = uxfs(&["mdrestore", "-f", "--partition", "1", text(&dump), disk.image()]);
+    assert!(!too_small.status.success() && disk.around() == around);
+    succeeds(&["mdrestore", "-f", "--partition", "2", text(&dump), disk.image()]);
+    assert!(disk.around() == around);
+    assert_eq!(succeeds(&["ls", "--partition", "2", disk.image()]), "made\n");
+    succeeds(&["check", "--partition", "2", disk.image()]);
+    // A new file, with room in front.
+    let image = disk.place.folder.path().join("image");
+    succeeds(&["mdrestore", "--offset", "1M", text(&dump), text(&image)]);
+    assert_eq!(fs::metadata(&image).unwrap().len(), 301 * MEBIBYTE);
+    succeeds(&["check", "--offset", "1M", text(&image)]);
+}

@@ -14,6 +14,7 @@ use uxfs_block::{
     claim::{Claimed, Lock},
     device::BlockDevice,
     engine::{OpenOptions, open_claimed},
+    window::Part,
 };
 use uxfs_metadump::{
     format::DumpFlags,
@@ -25,6 +26,7 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     output::Output,
     overwrite,
+    place::PlaceArguments,
     progress::Progress,
 };
 
@@ -34,7 +36,8 @@ use crate::{
     after_help = "Reads a dump that uxfs metadump or xfs_metadump made, of version 1 or 2, and makes the file system that was dumped, \
     without the contents of files. TARGET is made if it is missing; it is sparse. Its superblock is written last.\n\
     Examples:\n  uxfs mdrestore disk.metadump disk.img\n  zstd -dc sda1.metadump.zst | uxfs mdrestore - sda1.img\n  \
-    uxfs mdrestore -i disk.metadump"
+    uxfs mdrestore -i disk.metadump\n  \
+    uxfs mdrestore -f --partition 2 disk.metadump disk.img"
 )]
 pub struct Arguments {
     /// The dump, or - for standard input
@@ -46,6 +49,8 @@ pub struct Arguments {
     /// Overwrite a file that is not empty, or a block device
     #[arg(short = 'f', long)]
     force: bool,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// Show progress
     #[arg(short = 'g', long)]
     progress: bool,
@@ -69,7 +74,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         return Ok(Exit::Success);
     };
     overwrite::refuse(path, &[overwrite::Input::new("dump", &arguments.source)])?;
-    let mut target = ImageTarget::new(path, arguments.force);
+    let part = arguments.place.find(path).about(path.display())?;
+    let mut target = ImageTarget::new(path, part, arguments.force);
     let progress = arguments.progress.then(|| Progress::new("KiB", None));
     let mut shown = 0;
     let mut show = |bytes: u64| {
@@ -163,17 +169,22 @@ const HOLE_BYTES: usize = 4 << 10;
 /// A file or a block device. A file that was made here disappears again, unless it is [kept](Self::keep).
 struct ImageTarget<'p> {
     path: &'p Path,
+    /// The part of it that becomes the file system.
+    part: Part,
     force: bool,
     device: Option<Arc<dyn BlockDevice>>,
     was_made: bool,
     is_file: bool,
+    /// A file whose bytes are zeros where none were written.
+    is_sparse: bool,
     /// Behind this byte nothing was written.
     written_end: u64,
 }
 
 impl<'p> ImageTarget<'p> {
-    fn new(path: &'p Path, force: bool) -> Self {
-        Self { path, force, device: None, was_made: false, is_file: false, written_end: 0 }
+    fn new(path: &'p Path, part: Part, force: bool) -> Self {
+        let (was_made, is_file, is_sparse) = (false, false, false);
+        Self { path, part, force, device: None, was_made, is_file, is_sparse, written_end: 0 }
     }
 
     fn keep(mut self) {
@@ -193,7 +204,10 @@ impl<'p> ImageTarget<'p> {
             Ok(found) => {
                 self.is_file = true;
                 if found.len() > 0 && !self.force {
-                    return Err(occupied("the file is not empty; --force overwrites it"));
+                    return Err(occupied(match self.part.is_whole() {
+                        true => "the file is not empty; --force overwrites it",
+                        false => "the file is not empty; --force overwrites that part of it",
+                    }));
                 }
                 Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
             }
@@ -204,6 +218,19 @@ impl<'p> ImageTarget<'p> {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+impl ImageTarget<'_> {
+    /// Makes a file as long as it must be. What lies around a part of it stays.
+    fn set_length(&mut self, file: &File, size_bytes: u64) -> io::Result<()> {
+        let needed_bytes = self.part.start_bytes.saturating_add(size_bytes);
+        if self.part.is_whole() || self.was_made {
+            self.is_sparse = true;
+            return file.set_len(0).and_then(|()| file.set_len(needed_bytes));
+        }
+        let is_bounded = self.part.length_bytes.is_some();
+        if is_bounded || file.metadata()?.len() >= needed_bytes { Ok(()) } else { file.set_len(needed_bytes) }
     }
 }
 
@@ -223,11 +250,12 @@ impl Target for ImageTarget<'_> {
     fn prepare(&mut self, size_bytes: u64) -> Result<(), RestoreError> {
         let claimed = self.claim().map_err(RestoreError::Target)?;
         if self.is_file {
-            let sized = claimed.file.set_len(0).and_then(|()| claimed.file.set_len(size_bytes));
-            sized.map_err(RestoreError::Target)?;
+            self.set_length(&claimed.file, size_bytes).map_err(RestoreError::Target)?;
         }
-        let options = OpenOptions { writable: true, lock: Lock::Exclusive, ..OpenOptions::default() };
-        let device = open_claimed(claimed, &options)?;
+        let start_bytes = self.part.start_bytes;
+        let options =
+            OpenOptions { writable: true, lock: Lock::Exclusive, start_bytes, ..OpenOptions::default() };
+        let device = self.part.bound(open_claimed(claimed, &options)?)?;
         if device.size_bytes() < size_bytes {
             let found = device.size_bytes();
             return Err(RestoreError::TargetTooShort { needed_bytes: size_bytes, size_bytes: found });
@@ -238,7 +266,7 @@ impl Target for ImageTarget<'_> {
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), RestoreError> {
         let Some(device) = &self.device else { return Ok(()) };
-        if !self.is_file {
+        if !self.is_sparse {
             return Ok(device.write(offset_bytes, bytes)?);
         }
         let mut start = offset_bytes;

@@ -12,6 +12,7 @@ use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
     engine::{OpenOptions, hole_filler::Shortage},
+    window::Part,
 };
 use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
 use uxfs_volume::error::Error;
@@ -24,7 +25,7 @@ use crate::{
     output::Output,
     overwrite,
     partitions::Disk,
-    place::{Extent, ImagePlace, PlaceArguments},
+    place::{ImagePlace, PlaceArguments},
 };
 
 /// Arguments of `uxfs undo`.
@@ -136,11 +137,11 @@ impl Arguments {
     }
 
     /// Where the repaired file system lies: in a partition where there is one of its place and length, else up to the end of the image.
-    fn place_of_repair(&self, facts: &Facts) -> Extent {
+    fn place_of_repair(&self, facts: &Facts) -> Part {
         let (start_bytes, size_bytes) = (facts.start_bytes, facts.device_size_bytes);
         let part = start_bytes..start_bytes.saturating_add(size_bytes);
         let is_partition = Disk::open(&self.image).is_ok_and(|disk| disk.has(&part));
-        Extent { start_bytes, length_bytes: is_partition.then_some(size_bytes) }
+        Part { start_bytes, length_bytes: is_partition.then_some(size_bytes) }
     }
 
     fn document(&self, undone: &Undone, facts: &Facts, path: &Path) -> serde_json::Value {

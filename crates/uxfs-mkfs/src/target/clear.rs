@@ -78,10 +78,11 @@ fn is_hole(file: &File, range: &Range<u64>) -> bool {
     }
 }
 
-/// Where the copies of an old superblock lie: what looks for a lost file system must not find them.
-pub fn old_superblocks(file: &File, size_bytes: u64) -> Vec<Range<u64>> {
+/// Where the copies of an old superblock lie, counted from the beginning of the part of `file` that held its file system: what looks for a lost
+/// file system must not find them.
+pub fn old_superblocks(file: &File, start_bytes: u64, size_bytes: u64) -> Vec<Range<u64>> {
     let mut head = [0; 512];
-    if file.read_exact_at(&mut head, 0).is_err() {
+    if file.read_exact_at(&mut head, start_bytes).is_err() {
         return Vec::new();
     }
     // Only its first numbers are looked at, whatever its version, and none of them is trusted.
@@ -125,11 +126,11 @@ mod tests {
         let mut head = [0xff; 512];
         head[..4].copy_from_slice(b"XFSB");
         file.write_all_at(&head, 0).unwrap();
-        assert!(old_superblocks(&file, 1 << 30).is_empty());
+        assert!(old_superblocks(&file, 0, 1 << 30).is_empty());
         // 4 KiB × 4096 blocks: groups of 16 MiB, more of them than there is room for.
         head[4..8].copy_from_slice(&4096u32.to_be_bytes());
         head[84..88].copy_from_slice(&4096u32.to_be_bytes());
         file.write_all_at(&head, 0).unwrap();
-        assert_eq!(old_superblocks(&file, 1 << 30).len(), 63);
+        assert_eq!(old_superblocks(&file, 0, 1 << 30).len(), 63);
     }
 }

@@ -9,6 +9,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
+    ops::Range,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -20,6 +21,7 @@ use uxfs_block::{
     claim::{ClaimError, Claimed, Lock},
     device::{BlockDevice, DeviceError},
     engine,
+    window::Part,
 };
 
 mod block_device;
@@ -49,6 +51,22 @@ pub enum TargetError {
     /// Block devices have the size they have.
     #[error("a block device cannot be made larger")]
     FixedSize,
+    /// A partition has the length it has.
+    #[error("{asked_bytes} bytes were asked for, and the partition has {length_bytes}")]
+    PartTooShort {
+        /// The size that was asked for.
+        asked_bytes: u64,
+        /// What the partition has.
+        length_bytes: u64,
+    },
+    /// The part begins behind the end of the device.
+    #[error("it ends after {size_bytes} bytes, and the file system was to begin at byte {start_bytes}")]
+    BehindEnd {
+        /// Where the part begins.
+        start_bytes: u64,
+        /// Where the device ends.
+        size_bytes: u64,
+    },
     /// The system says no.
     #[error("cannot {doing}: {source}")]
     System {
@@ -139,6 +157,9 @@ pub struct Target {
     path: PathBuf,
     /// None where it is only thought of: a file that does not exist, in a dry run.
     claimed: Option<Claimed>,
+    /// The part of it that the file system is made in.
+    part: Part,
+    /// Of that part.
     facts: DeviceFacts,
     is_block_device: bool,
     /// Made by us, and to be removed if no file system comes of it.
@@ -149,24 +170,55 @@ pub struct Target {
     is_truncated: bool,
 }
 
+impl FileSize {
+    /// Whether a part of this length has room for it.
+    fn require_room_in(self, length_bytes: u64) -> Result<(), TargetError> {
+        match self {
+            Self::AtLeast(asked_bytes) | Self::Exactly(asked_bytes) if asked_bytes > length_bytes => {
+                Err(TargetError::PartTooShort { asked_bytes, length_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The length of a part of a device, as far as that goes.
+fn part_size(part: Part, device_bytes: u64) -> Result<u64, TargetError> {
+    match device_bytes.checked_sub(part.start_bytes) {
+        Some(left_bytes) => Ok(part.length_bytes.map_or(left_bytes, |length| length.min(left_bytes))),
+        None => Err(TargetError::BehindEnd { start_bytes: part.start_bytes, size_bytes: device_bytes }),
+    }
+}
+
 impl Target {
     /// Opens the file or device at `path`. In a dry run nothing is created or changed.
     ///
     /// # Errors
     /// It cannot be used, or is in use.
     pub fn open(path: &Path, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
+        Self::open_part(path, Part::default(), size, is_dry_run)
+    }
+
+    /// As [`open`](Self::open), for a part of it: no byte outside is touched. `size` is that of the part; a file is made longer where nothing
+    /// bounds the part.
+    ///
+    /// # Errors
+    /// It cannot be used, or is in use; the part is shorter than asked for, or lies behind the end.
+    pub fn open_part(path: &Path, part: Part, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.file_type().is_block_device() => {
-                Self::open_block_device(path, &metadata, size, is_dry_run)
+                Self::open_block_device(path, part, &metadata, size, is_dry_run)
             }
-            Ok(metadata) if metadata.is_file() => Self::open_file(path, &metadata, size, is_dry_run),
+            Ok(metadata) if metadata.is_file() => Self::open_file(path, part, &metadata, size, is_dry_run),
             Ok(_) => Err(TargetError::WrongType),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path, size, is_dry_run),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self::create(path, part, size, is_dry_run)
+            }
             Err(error) => Err(failed("open it")(error)),
         }
     }
 
-    fn create(path: &Path, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
+    fn create(path: &Path, part: Part, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
         let bytes = match size {
             FileSize::Present => return Err(TargetError::Missing),
             FileSize::AtLeast(bytes) | FileSize::Exactly(bytes) => bytes,
@@ -174,6 +226,7 @@ impl Target {
         let mut target = Self {
             path: path.to_path_buf(),
             claimed: None,
+            part,
             facts: DeviceFacts::file(bytes),
             is_block_device: false,
             is_new: false,
@@ -185,50 +238,64 @@ impl Target {
             target.claimed = Some(Claimed::of(file.map_err(failed("create it"))?, Lock::Exclusive)?);
             // From here on dropping the target removes the file.
             target.is_new = true;
-            target.with_file(|file| file.set_len(bytes)).map_err(failed("set its size"))?;
+            target.set_length()?;
         }
         Ok(target)
     }
 
     fn open_file(
         path: &Path,
+        part: Part,
         metadata: &fs::Metadata,
         size: FileSize,
         is_dry_run: bool,
     ) -> Result<Self, TargetError> {
         let claimed = claim(path, is_dry_run)?;
         let now_bytes = metadata.len();
-        let bytes = match size {
-            FileSize::Present => now_bytes,
-            FileSize::AtLeast(bytes) => bytes.max(now_bytes),
-            FileSize::Exactly(bytes) => bytes,
+        let bytes = match (size, part.length_bytes) {
+            (FileSize::Present, None) => part_size(part, now_bytes)?,
+            (FileSize::AtLeast(bytes), None) => bytes.max(now_bytes.saturating_sub(part.start_bytes)),
+            (FileSize::Exactly(bytes), None) => bytes,
+            (asked, Some(_)) => {
+                let length_bytes = part_size(part, now_bytes)?;
+                asked.require_room_in(length_bytes)?;
+                length_bytes
+            }
         };
         Ok(Self {
             path: path.to_path_buf(),
             claimed: Some(claimed),
+            part,
             facts: DeviceFacts::file(bytes),
             is_block_device: false,
             is_new: false,
-            is_blank: now_bytes == 0,
-            is_truncated: matches!(size, FileSize::Exactly(_)),
+            is_blank: now_bytes <= part.start_bytes,
+            // What lies around a part stays.
+            is_truncated: part.is_whole() && matches!(size, FileSize::Exactly(_)),
         })
     }
 
     fn open_block_device(
         path: &Path,
+        part: Part,
         metadata: &fs::Metadata,
         size: FileSize,
         is_dry_run: bool,
     ) -> Result<Self, TargetError> {
         let claimed = claim(path, is_dry_run)?;
-        let bytes = seek(&claimed.file, SeekFrom::End(0))
+        let device_bytes = seek(&claimed.file, SeekFrom::End(0))
             .map_err(|errno| failed("ask for its size")(errno.into()))?;
+        let bytes = part_size(part, device_bytes)?;
+        if part.length_bytes.is_some() {
+            size.require_room_in(bytes)?;
+        }
         if matches!(size, FileSize::AtLeast(asked) | FileSize::Exactly(asked) if asked > bytes) {
             return Err(TargetError::FixedSize);
         }
         Ok(Self {
             path: path.to_path_buf(),
             claimed: Some(claimed),
+            part,
             facts: block_device::facts(metadata, bytes),
             is_block_device: true,
             is_new: false,
@@ -248,12 +315,15 @@ impl Target {
     /// It does, or cannot be read.
     pub fn refuse_occupied(&self) -> Result<(), TargetError> {
         let Some(Claimed { file, .. }) = &self.claimed else { return Ok(()) };
-        let held_bytes = if self.is_block_device {
-            self.facts.size_bytes
-        } else {
-            file.metadata().map_err(failed("ask for its size"))?.len()
+        let start_bytes = self.part.start_bytes;
+        let held_bytes = match (self.is_block_device, self.part.length_bytes) {
+            (true, _) | (false, Some(_)) => self.facts.size_bytes,
+            (false, None) => {
+                let length_bytes = file.metadata().map_err(failed("ask for its size"))?.len();
+                length_bytes.saturating_sub(start_bytes)
+            }
         };
-        match signatures::find(file, held_bytes).map_err(failed("read it"))? {
+        match signatures::find(file, start_bytes, held_bytes).map_err(failed("read it"))? {
             Some(signature) => Err(TargetError::Occupied(signature)),
             None => Ok(()),
         }
@@ -273,16 +343,30 @@ impl Target {
             self.is_blank = true;
         }
         if !self.is_block_device {
-            let bytes = self.facts.size_bytes;
-            self.with_file(|file| file.set_len(bytes)).map_err(failed("set its size"))?;
+            self.set_length()?;
         }
+        let part = Part { length_bytes: Some(self.facts.size_bytes), ..self.part };
         if !self.is_blank {
-            self.with_file(|file| forget(file, layout, self.facts.size_bytes, discard))
-                .map_err(failed("clear it"))?;
+            self.with_file(|file| forget(file, layout, part, discard)).map_err(failed("clear it"))?;
         }
         let claimed = self.claimed().and_then(Claimed::try_clone).map_err(failed("open it"))?;
-        let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
-        Ok(engine::open_claimed(claimed, &options)?)
+        let options = engine::OpenOptions {
+            writable: true,
+            start_bytes: part.start_bytes,
+            ..engine::OpenOptions::default()
+        };
+        let device = engine::open_claimed(claimed, &options)?;
+        Ok(if self.part.is_whole() { device } else { part.bound(device)? })
+    }
+
+    /// Gives a file the length that its part needs. What lies behind a part stays.
+    fn set_length(&self) -> Result<(), TargetError> {
+        let needed_bytes = self.part.start_bytes.saturating_add(self.facts.size_bytes);
+        let set = |file: &File| match !self.part.is_whole() && file.metadata()?.len() >= needed_bytes {
+            true => Ok(()),
+            false => file.set_len(needed_bytes),
+        };
+        self.with_file(set).map_err(failed("set its size"))
     }
 
     fn with_file(&self, act: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
@@ -321,13 +405,15 @@ fn claim(path: &Path, is_dry_run: bool) -> Result<Claimed, TargetError> {
     }
 }
 
-fn forget(file: &File, layout: &Layout, size_bytes: u64, discard: bool) -> io::Result<()> {
-    if discard && clear::punch(file, 0..size_bytes)? {
+fn forget(file: &File, layout: &Layout, part: Part, discard: bool) -> io::Result<()> {
+    let (start_bytes, size_bytes) = (part.start_bytes, part.length_bytes.unwrap_or(0));
+    let of_file = |range: Range<u64>| start_bytes + range.start..start_bytes + range.end;
+    if discard && clear::punch(file, of_file(0..size_bytes))? {
         return Ok(());
     }
-    let mut ranges = clear::old_superblocks(file, size_bytes);
+    let mut ranges = clear::old_superblocks(file, start_bytes, size_bytes);
     ranges.push(0..clear::SIGNATURE_BYTES.min(size_bytes));
     ranges.push(size_bytes.saturating_sub(clear::SIGNATURE_BYTES)..size_bytes);
     ranges.push(layout.must_read_as_zeros());
-    ranges.into_iter().try_for_each(|range| clear::zero(file, range))
+    ranges.into_iter().try_for_each(|range| clear::zero(file, of_file(range)))
 }

@@ -81,17 +81,17 @@ const MAGICS: &[Magic] = &[
 const HEAD_BYTES: u64 = 256 << 10;
 const SECTOR: usize = 512;
 
-/// Looks for something known.
+/// Looks for something known in the part of a file that begins at a byte.
 ///
 /// # Errors
 /// The device cannot be read.
-pub fn find(file: &File, size_bytes: u64) -> io::Result<Option<Signature>> {
+pub fn find(file: &File, start_bytes: u64, size_bytes: u64) -> io::Result<Option<Signature>> {
     let mut head = vec![0; HEAD_BYTES.min(size_bytes) as usize];
-    file.read_exact_at(&mut head, 0)?;
+    file.read_exact_at(&mut head, start_bytes)?;
     if let Some(name) = in_head(&head) {
         return Ok(Some(Signature { name }));
     }
-    let raid = is_raid_at_end(file, size_bytes)?;
+    let raid = is_raid_at_end(file, start_bytes, size_bytes)?;
     Ok(raid.then_some(Signature { name: "a member of a RAID (md)" }))
 }
 
@@ -146,14 +146,14 @@ fn has_partitions(head: &[u8]) -> bool {
 }
 
 /// Old versions of md keep their superblock near the end.
-fn is_raid_at_end(file: &File, size_bytes: u64) -> io::Result<bool> {
+fn is_raid_at_end(file: &File, start_bytes: u64, size_bytes: u64) -> io::Result<bool> {
     const MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
     let version_1 = (size_bytes / 512).saturating_sub(16) / 8 * 8 * 512;
     let version_0 = (size_bytes & !0xffff).saturating_sub(0x1_0000);
     for offset_bytes in [version_1, version_0] {
         let mut word = [0; 4];
         if offset_bytes > 0 && offset_bytes + 4 <= size_bytes {
-            file.read_exact_at(&mut word, offset_bytes)?;
+            file.read_exact_at(&mut word, start_bytes + offset_bytes)?;
             let swapped = [word[3], word[2], word[1], word[0]];
             if word == MAGIC || swapped == MAGIC {
                 return Ok(true);
@@ -171,7 +171,16 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         file.write_all_at(bytes, offset_bytes).unwrap();
-        find(&file, 1 << 20).unwrap().map(|signature| signature.name)
+        let name = |signature: Option<Signature>| signature.map(|signature| signature.name);
+        let found = name(find(&file, 0, 1 << 20).unwrap());
+        // The same in a part of a disk.
+        let mut contents = vec![0; 1 << 20];
+        file.read_exact_at(&mut contents, 0).unwrap();
+        file.set_len(0).unwrap();
+        file.write_all_at(&contents, 12345 * 512).unwrap();
+        assert_eq!(name(find(&file, 12345 * 512, 1 << 20).unwrap()), found);
+        assert_eq!(name(find(&file, 0, 1 << 20).unwrap()), None);
+        found
     }
 
     #[test]
@@ -200,6 +209,6 @@ mod tests {
     fn nothing_is_found_in_nothing() {
         assert_eq!(found(0, &[]), None);
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(find(&file, 0).unwrap(), None);
+        assert_eq!(find(&file, 0, 0).unwrap(), None);
     }
 }

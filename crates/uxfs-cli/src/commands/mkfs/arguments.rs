@@ -8,6 +8,7 @@ use uxfs_mkfs::options::{Options, grammar::Group};
 use super::source::SourceArguments;
 use crate::{
     failure::{About, Failure},
+    place::PlaceArguments,
     text::parse_size,
 };
 
@@ -24,9 +25,9 @@ bytes.";
 /// Arguments of `uxfs mkfs`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img",
+    after_help = "Examples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --partition 2 disk.img",
     long_about = "Make a file system",
-    after_long_help = format!("{LONG_HELP}\n\nExamples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img"),
+    after_long_help = format!("{LONG_HELP}\n\nExamples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --partition 2 disk.img"),
     disable_version_flag = true
 )]
 pub struct Arguments {
@@ -88,6 +89,9 @@ pub struct Arguments {
     /// Print the version
     #[arg(short = 'V', action = ArgAction::SetTrue, overrides_with = "print_version")]
     pub print_version: bool,
+    /// Where in IMAGE it is made.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// The sources of its contents.
     #[command(flatten)]
     pub source: SourceArguments,

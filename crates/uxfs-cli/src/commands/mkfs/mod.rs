@@ -36,6 +36,7 @@ use crate::{
     commands::{Context, info::layout_document},
     failure::{About, Exit, Failure, Outcome},
     output::{Output, notice},
+    partitions::Disk,
     progress,
 };
 
@@ -71,6 +72,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
+    let part = arguments.place.find(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity)?;
     let size = match &mut filling {
         Some(filling) if is_fitted(arguments, path) => {
@@ -82,12 +84,13 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         }
         _ => file_size(arguments, &options)?,
     };
-    let mut target = Target::open(path, size, is_dry_run)?;
+    let mut target = Target::open_part(path, part, size, is_dry_run)?;
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
-    if !arguments.force && (filling.is_some() || !matches!(size, FileSize::Exactly(_))) {
-        target.refuse_occupied()?;
+    let is_for_its_contents = filling.is_some() || arguments.place.is_given();
+    if !arguments.force && (is_for_its_contents || !matches!(size, FileSize::Exactly(_))) {
+        target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
     }
     empty::check(&layout, &identity)?;
     if let Some(Filling { contents: Contents::One(Source::Stream(source)), .. }) = &mut filling {
@@ -132,7 +135,20 @@ fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
     match arguments.size {
         Some(WantedSize::Fit) => true,
         Some(WantedSize::Bytes(_)) => false,
+        None if arguments.place.is_in_partition() => false,
         None => !path.exists() || path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0),
+    }
+}
+
+/// A disk with partitions: those are told.
+fn occupied(error: TargetError, arguments: &Arguments, path: &Path) -> Failure {
+    let partitions = arguments.place.is_whole_image().then(|| Disk::open(path).ok()?.partitions()).flatten();
+    let failure = Failure::from(error);
+    match partitions {
+        Some(partitions) => {
+            failure.with_remedy(&format!("--partition N makes it in a partition: {partitions}"))
+        }
+        None => failure,
     }
 }
 
