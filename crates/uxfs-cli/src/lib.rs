@@ -66,7 +66,7 @@ use uxfs_block::cache::pressure;
 use crate::{
     commands::{Command, Context},
     failure::{Complaints, Exit, Failure},
-    output::set_program,
+    output::{notice, program, set_program},
 };
 
 /// XFS without the kernel: make, fill, read, change and recover XFS V5 images from user space, without root.
@@ -76,7 +76,7 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
+                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, xfs_info, xfs_admin, xfs_metadump, xfs_mdrestore, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
                   umount.uxfs or umount.fuse.uxfs it is a drop-in for that tool.\nOf problems with single files or allocation groups the first 100 are \
                   printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
@@ -108,11 +108,31 @@ fn by_name_of_link(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 /// Prints what clap has to say: of a wrong command line, or the help or version that it asks for.
 pub(crate) fn print_usage(error: &clap::Error, json: bool) -> Exit {
-    let printed = error.print().and_then(|()| io::stdout().flush());
+    let printed = print_clap(error);
     if error.use_stderr() {
         return Exit::Usage;
     }
     Complaints::default().exit_after(printed, json)
+}
+
+/// Prints what clap has to say. As a drop-in, an error begins with the name of the tool.
+pub(crate) fn print_clap(error: &clap::Error) -> io::Result<()> {
+    let words = error.to_string();
+    match words.strip_prefix("error: ").filter(|_| program() != "uxfs") {
+        Some(words) => {
+            notice!("{}", words.trim_end());
+            Ok(())
+        }
+        None => error.print().and_then(|()| io::stdout().flush()),
+    }
+}
+
+/// The exit code. mkfs.xfs has one for all that goes wrong.
+fn code_of(exit: Exit) -> ExitCode {
+    match exit {
+        Exit::Usage if program() == MKFS_LINK => ExitCode::FAILURE,
+        exit => ExitCode::from(exit as u8),
+    }
 }
 
 /// Parses the command line, runs it and gives the exit code.
@@ -132,7 +152,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 let remedy = "uxfs mount IMAGE DIRECTORY mounts an image; for mount(8) and fstab link /sbin/mount.fuse.uxfs to this program";
                 return failure.about(Path::new(&first).display()).with_remedy(remedy).report(false);
             }
-            return ExitCode::from(print_usage(&error, false) as u8);
+            return code_of(print_usage(&error, false));
         }
     };
     let context = Context { json: arguments.json, ..Context::default() };
@@ -142,7 +162,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let _ = pressure::watch_all_caches();
     }
     match arguments.command.run(&context) {
-        Ok(exit) => ExitCode::from(exit as u8),
-        Err(failure) => failure.report(arguments.json),
+        Ok(exit) => code_of(exit),
+        Err(failure) => code_of(failure.tell(arguments.json)),
     }
 }

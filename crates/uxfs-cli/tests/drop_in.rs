@@ -22,6 +22,17 @@ use uxfs_testkit::{
 
 use crate::common::{succeeds, text, uxfs};
 
+const TOOLS: [&str; 8] = [
+    "xfs_repair",
+    "fsck.uxfs",
+    "fsck.xfs",
+    "mkfs.xfs",
+    "xfs_info",
+    "xfs_admin",
+    "xfs_metadump",
+    "xfs_mdrestore",
+];
+
 /// A folder with links to the program, and images.
 struct Bench {
     folder: TempDir,
@@ -30,7 +41,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-        for name in ["xfs_repair", "fsck.uxfs", "fsck.xfs"] {
+        for name in TOOLS {
             symlink(env!("CARGO_BIN_EXE_uxfs"), folder.path().join(name)).unwrap();
         }
         let sound = folder.path().join("sound");
@@ -285,6 +296,115 @@ fn fsck_of_util_linux_calls_it() {
             let words = words(&output);
             assert_eq!(output.status.code(), Some(expected), "{file_system} {state}: {words}");
             assert!(words.contains(if expected == 0 { "nothing to repair" } else { "repaired," }), "{words}");
+        }
+    }
+}
+
+/// A tool of xfsprogs.
+fn theirs(tool: &str, arguments: &[&str]) -> Output {
+    let repair = Judge::XfsRepair.command().get_program().to_owned();
+    Command::new(Path::new(&repair).with_file_name(tool)).args(arguments).output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn geometry_is_shown_as_xfs_info_shows_it() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let bench = Bench::new();
+    for image in [bench.image("sound"), bench.image("dirty")] {
+        let (ours, theirs) = (bench.call("xfs_info", &[text(&image)]), theirs("xfs_info", &[text(&image)]));
+        assert_eq!((ours.status.code(), printed(&ours)), (Some(0), printed(&theirs)));
+    }
+    let mounted = LoopMount::new(&bench.image("sound"), Access::ReadOnly).unwrap();
+    let ours = bench.call("xfs_info", &[text(mounted.path())]);
+    assert_eq!(printed(&ours), printed(&theirs("xfs_info", &[text(mounted.path())])), "{}", words(&ours));
+    mounted.unmount().unwrap();
+    let refused = bench.call("xfs_info", &["/proc"]);
+    assert!(refused.status.code() == Some(1) && words(&refused).contains("proc"), "{}", words(&refused));
+}
+
+#[test]
+fn label_and_uuid_are_changed_as_by_xfs_admin() {
+    require!(Judge::XfsRepair);
+    let bench = Bench::new();
+    let [ours, other] = ["ours", "other"].map(|name| bench.at(name));
+    for image in [&ours, &other] {
+        fs::copy(bench.at("sound"), image).unwrap();
+    }
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    for options in [
+        &["-L", "data"][..],
+        &["-l"],
+        &["-U", uuid],
+        &["-u"],
+        &["-l", "-u"],
+        &["-L", "--"],
+        &["-l"],
+        &["-U", "restore"],
+        &["-L", "twelve-bytes", "-U", uuid],
+    ] {
+        let done = bench.call("xfs_admin", &[options, &[text(&ours)]].concat());
+        let by_them = theirs("xfs_admin", &[options, &[text(&other)]].concat());
+        assert_eq!(done.status.code(), by_them.status.code(), "{options:?}: {}", words(&done));
+        // What it does on the way is not told here.
+        let is_result = |line: &&str| line.contains(" = ");
+        let (done, by_them) = (printed(&done), printed(&by_them));
+        let lines = |text: &str| text.lines().filter(is_result).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines(&done), lines(&by_them), "{options:?}");
+        let identity = |image: &Path| printed(&theirs("xfs_admin", &["-l", "-u", text(image)]));
+        assert_eq!(identity(&ours), identity(&other), "{options:?}");
+    }
+    repair_is_silent(&ours).unwrap();
+    for option in [&["-j"][..], &["-c", "0"], &["-O", "bigtime=1"], &["-r", "/dev/null"]] {
+        let before = fs::read(&ours).unwrap();
+        let refused = bench.call("xfs_admin", &[option, &[text(&ours)]].concat());
+        assert!(refused.status.code() == Some(1) && words(&refused).starts_with("xfs_admin: "), "{option:?}");
+        assert!(fs::read(&ours).unwrap() == before);
+    }
+}
+
+#[test]
+fn dumps_are_made_and_restored() {
+    require!(Judge::XfsRepair);
+    let bench = Bench::new();
+    let image = bench.image("sound");
+    let [dump, restored, by_them] = ["dump", "restored", "by them"].map(|name| bench.at(name));
+    let done = bench.call("xfs_metadump", &["-a", "-o", "-g", "-w", "-m", "1000", text(&image), text(&dump)]);
+    assert_eq!(done.status.code(), Some(0), "{}", words(&done));
+    assert_eq!(theirs("xfs_mdrestore", &[text(&dump), text(&by_them)]).status.code(), Some(0));
+    for _ in 0..2 {
+        // An image that is there is replaced.
+        let done = bench.call("xfs_mdrestore", &[text(&dump), text(&restored)]);
+        assert_eq!(done.status.code(), Some(0), "{}", words(&done));
+        // They write the quota inodes that there are not as -1, where the superblock has 0.
+        assert!(fs::read(&restored).unwrap()[512..] == fs::read(&by_them).unwrap()[512..]);
+    }
+    repair_is_silent(&restored).unwrap();
+    let told = bench.call("xfs_mdrestore", &["-i", text(&dump)]);
+    assert!(told.status.success() && printed(&told).contains("version 2"));
+    for refused in [&["-e"][..], &["-v", "1"], &["-l", "/dev/null"]] {
+        let output = bench.call("xfs_metadump", &[refused, &[text(&image), text(&dump)]].concat());
+        assert!(output.status.code() == Some(1) && words(&output).contains(refused[0]), "{refused:?}");
+    }
+}
+
+#[test]
+fn versions_and_wrong_command_lines_are_those_of_the_tools() {
+    require!(Judge::XfsRepair);
+    let bench = Bench::new();
+    for tool in ["mkfs.xfs", "xfs_repair", "xfs_info", "xfs_admin", "xfs_metadump", "xfs_mdrestore"] {
+        let version = bench.call(tool, &["-V"]);
+        assert!(
+            version.status.success() && printed(&version).starts_with(&format!("{tool} version 7.")),
+            "{tool}"
+        );
+        for wrong in [&["-z"][..], &["--no-such-option"], &["one", "two", "three", "four"]] {
+            let output = bench.call(tool, wrong);
+            assert_eq!(output.status.code(), theirs(tool, wrong).status.code(), "{tool} {wrong:?}");
+            assert!(words(&output).starts_with(&format!("{tool}: ")), "{tool} {wrong:?}: {}", words(&output));
         }
     }
 }

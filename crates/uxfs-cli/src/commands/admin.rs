@@ -4,6 +4,7 @@ use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
 use uxfs_filesystem::identity::{self, IdentityChange, LABEL_BYTES_MAX, UuidChange};
+use uxfs_format::superblock::Superblock;
 use uxfs_mkfs::{identity::random_uuid, options::parse_uuid};
 
 use crate::{
@@ -36,10 +37,10 @@ pub struct Arguments {
 
 /// The new uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NewUuid(UuidChange);
+pub(crate) struct NewUuid(pub UuidChange);
 
 impl NewUuid {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Ok(Self(match text {
             "random" | "generate" => UuidChange::To(random_uuid()),
             "restore" => UuidChange::Restore,
@@ -49,7 +50,7 @@ impl NewUuid {
     }
 }
 
-fn parse_label(text: &str) -> Result<OsString, String> {
+pub(crate) fn parse_label(text: &str) -> Result<OsString, String> {
     if text.len() > LABEL_BYTES_MAX {
         return Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, this one {}", text.len()));
     }
@@ -61,6 +62,16 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     arguments.run(context).about(arguments.image.image.display())
 }
 
+/// Makes a change of label and uuid, or none, and gives the superblock.
+pub(crate) fn changed(image: &EditArguments, change: &IdentityChange<'_>) -> Result<Superblock, Failure> {
+    if *change == IdentityChange::default() {
+        return identity::superblock_of(&*image.device_for_reading()?).map_err(no_file_system);
+    }
+    let device = image.clean_device()?;
+    identity::change(&*device, change).map_err(not_for_changes)?;
+    Ok(identity::superblock_of(&*device)?)
+}
+
 impl Arguments {
     fn run(&self, context: &Context) -> Outcome {
         let label = match &self.label {
@@ -68,13 +79,7 @@ impl Arguments {
             None => self.clear_label.then_some(&b""[..]),
         };
         let change = IdentityChange { label, uuid: self.uuid.map(|NewUuid(change)| change) };
-        let superblock = if change == IdentityChange::default() {
-            identity::superblock_of(&*self.image.device_for_reading()?).map_err(no_file_system)?
-        } else {
-            let device = self.image.clean_device()?;
-            identity::change(&*device, &change).map_err(not_for_changes)?;
-            identity::superblock_of(&*device).map_err(Failure::from)?
-        };
+        let superblock = changed(&self.image, &change)?;
         let mut output = Output::new();
         if context.json {
             let label = JsonName::new(superblock.label());

@@ -42,21 +42,21 @@ use crate::{
 pub struct Arguments {
     /// The dump, or - for standard input
     #[arg(value_name = "FILE")]
-    source: PathBuf,
+    pub(crate) source: PathBuf,
     /// File or block device that becomes the file system
     #[arg(value_name = "TARGET", required_unless_present = "information")]
-    target: Option<PathBuf>,
+    pub(crate) target: Option<PathBuf>,
     /// Overwrite a file that is not empty, or a block device
     #[arg(short = 'f', long)]
-    force: bool,
+    pub(crate) force: bool,
     #[command(flatten)]
-    place: PlaceArguments,
+    pub(crate) place: PlaceArguments,
     /// Show progress
     #[arg(short = 'g', long)]
-    progress: bool,
+    pub(crate) progress: bool,
     /// Show what the dump says of itself, and restore nothing
     #[arg(short = 'i', long = "info", conflicts_with_all = ["target", "force"])]
-    information: bool,
+    pub(crate) information: bool,
 }
 
 /// Runs the command.

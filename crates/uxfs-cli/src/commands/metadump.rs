@@ -42,25 +42,25 @@ use crate::{
 )]
 pub struct Arguments {
     #[command(flatten)]
-    image: ImageArguments,
+    pub(crate) image: ImageArguments,
     /// Write the dump to this file, or to standard output for -. An existing file is replaced
     #[arg(value_name = "FILE")]
-    target: PathBuf,
+    pub(crate) target: PathBuf,
     /// Keep unused bytes of metadata, with what was in them before; they are not obfuscated
     #[arg(short = 'a', long)]
-    all_bytes: bool,
+    pub(crate) all_bytes: bool,
     /// Keep names, targets of symbolic links and values of attributes
     #[arg(short = 'o', long)]
-    no_obfuscation: bool,
+    pub(crate) no_obfuscation: bool,
     /// Show progress
     #[arg(short = 'g', long)]
-    progress: bool,
+    pub(crate) progress: bool,
     /// Name all damage that is met
     #[arg(short = 'w', long)]
-    warnings: bool,
+    pub(crate) warnings: bool,
     /// Leave out extents of metadata of more blocks: they are likely to be damage
     #[arg(short = 'm', long, value_name = "BLOCKS", default_value_t = MOST_EXTENT_BLOCKS)]
-    max_extent: u64,
+    pub(crate) max_extent: u64,
 }
 
 /// Runs the command.

@@ -30,7 +30,7 @@ use uxfs_fuse::{
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    output::notice,
+    output::{notice, program},
 };
 
 /// How often the image is tried.
@@ -86,11 +86,14 @@ impl Arguments {
         }
         // A directory of it may be mounted elsewhere, too (mount --bind): then its server goes on.
         if let Some(other) = other_mount_of(&entry) {
-            notice!(
-                "{}: unmounted; the image is still in use at {}",
-                entry.mount_point.display(),
-                other.display()
-            );
+            // umount(8) says nothing of it.
+            if program() == "uxfs" {
+                notice!(
+                    "{}: unmounted; the image is still in use at {}",
+                    entry.mount_point.display(),
+                    other.display()
+                );
+            }
             return Ok(Exit::Success);
         }
         let ending = match waiting {

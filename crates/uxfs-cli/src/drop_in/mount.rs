@@ -4,10 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Parser;
 
-use crate::{
-    commands::{Context, mount, umount},
-    failure::Exit,
-};
+use super::code_of;
+use crate::commands::{Context, mount, umount};
 
 /// The command line was wrong, as mount(8) has it.
 const USAGE: u8 = 1;
@@ -80,23 +78,17 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     };
     let arguments = mount::Arguments::of_helper(target);
     let outcome = if is_fake { arguments.verify() } else { mount::run(&arguments, &Context::default()) };
-    code_of(outcome)
+    code_of(outcome, USAGE, FAILED)
 }
 
 /// Runs `umount.uxfs` and gives its exit code.
 pub(crate) fn unmount(arguments: &[OsString]) -> u8 {
     match super::parse::<Unmounting>(arguments, USAGE) {
-        Ok(Unmounting { directory, lazy, force, .. }) => {
-            code_of(umount::run(&umount::Arguments { directory, lazy, force }, &Context::default()))
-        }
+        Ok(Unmounting { directory, lazy, force, .. }) => code_of(
+            umount::run(&umount::Arguments { directory, lazy, force }, &Context::default()),
+            USAGE,
+            FAILED,
+        ),
         Err(exit) => exit,
-    }
-}
-
-fn code_of(outcome: crate::failure::Outcome) -> u8 {
-    match outcome.unwrap_or_else(|failure| failure.tell(false)) {
-        Exit::Success => 0,
-        Exit::Usage => USAGE,
-        _ => FAILED,
     }
 }

@@ -1,6 +1,6 @@
 //! `xfs_repair`: its options and exit codes.
 
-use std::{ffi::OsString, io::Write, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Parser};
 
@@ -10,7 +10,7 @@ use crate::{
         repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
-    output::{Output, notice},
+    output::notice,
 };
 
 /// There was corruption (with -n), or the repair failed; also a wrong command line.
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Err(exit) => return exit,
     };
     if arguments.version {
-        return print_version();
+        return super::print_version();
     }
     if let Some(refused) = arguments.refused() {
         notice!("{refused}");
@@ -153,10 +153,4 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
             FAILED
         }
     }
-}
-
-fn print_version() -> u8 {
-    let mut output = Output::new();
-    let written = writeln!(output, "xfs_repair (uxfs) version {}", env!("CARGO_PKG_VERSION"));
-    u8::from(written.and_then(|()| output.finish()).is_err())
 }

@@ -92,6 +92,17 @@ pub struct Place {
 }
 
 impl EditArguments {
+    /// Of an image, as without options.
+    pub(crate) fn of(image: PathBuf) -> Self {
+        Self {
+            image,
+            place: PlaceArguments::default(),
+            cache_size: None,
+            engine: EngineArgument::default(),
+            checkpoint_interval: LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(),
+        }
+    }
+
     /// Opens the image for changes with an exclusive lock. A dirty log is replayed first.
     ///
     /// # Errors

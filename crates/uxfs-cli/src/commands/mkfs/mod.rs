@@ -34,8 +34,9 @@ use self::{
 };
 use crate::{
     commands::{Context, info::layout_document},
+    drop_in,
     failure::{About, Exit, Failure, Outcome},
-    output::{Output, notice},
+    output::{Output, notice, program},
     partitions::Disk,
     progress,
 };
@@ -51,7 +52,10 @@ pub use arguments::Arguments;
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     if arguments.print_version {
         let mut output = Output::new();
-        writeln!(output, "uxfs {}, compatible with mkfs.xfs 7.2", env!("CARGO_PKG_VERSION"))?;
+        match program() {
+            "uxfs" => writeln!(output, "uxfs {}, compatible with mkfs.xfs 7.2", env!("CARGO_PKG_VERSION"))?,
+            _ => writeln!(output, "{}", drop_in::version())?,
+        }
         output.finish()?;
         return Ok(Exit::Success);
     }
