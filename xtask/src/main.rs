@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod diff_walk;
+mod dist;
 mod extremes;
 mod field_fuzz;
 mod fuzz;
@@ -74,6 +75,8 @@ enum Arguments {
     LongRun(mount_load::long_run::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
+    /// Make a static program, a Debian package and an RPM
+    Dist(dist::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -109,5 +112,6 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::MountLoad(arguments) => mount_load::run(&arguments),
         Arguments::LongRun(arguments) => mount_load::long_run::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
+        Arguments::Dist(arguments) => dist::run(&arguments),
     }
 }

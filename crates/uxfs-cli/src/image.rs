@@ -1,11 +1,11 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{fs::File, io, ops::Deref, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
-    claim::{self, Lock},
+    claim::{self, Claimed, Lock},
     device::BlockDevice,
-    engine::{Engine, OpenOptions},
+    engine::{self, Engine, OpenOptions},
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
@@ -193,11 +193,6 @@ impl ImageArguments {
     }
 
     fn open_device(&self, unpacked: Option<File>, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        // The unpacked file has no name; its descriptor has one while it is open.
-        let path = match &unpacked {
-            Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-            None => self.image.clone(),
-        };
         let extent = self.place.find(&self.image).about(self.image.display())?;
         let options = OpenOptions {
             engine: self.engine.into(),
@@ -205,7 +200,14 @@ impl ImageArguments {
             lock: if self.no_lock { Lock::None } else { lock },
             ..OpenOptions::default()
         };
-        let opened = extent.open(&path, &options).map_err(|error| {
+        if let Some(file) = unpacked {
+            let claimed = Claimed::of(file, Lock::None).map_err(|error| Failure::failed(error.to_string()));
+            let options = OpenOptions { start_bytes: extent.start_bytes, ..options };
+            let device = engine::open_claimed(claimed.about(self.image.display())?, &options);
+            let bounded = device.and_then(|device| extent.bound(device)).map_err(Error::from);
+            return bounded.about(self.image.display());
+        }
+        let opened = extent.open(&self.image, &options).map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
             let failure = in_use::not_opened(error, &self.image);
             if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }

@@ -3,9 +3,13 @@
 //! The content is put, without the bytes of its files, into a scratch image that is large enough; what it takes there
 //! says how large the real one must be. That size is tried in the same way before it is used.
 
-use std::{os::fd::AsRawFd, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
-use uxfs_block::{device::BlockDevice, engine};
+use uxfs_block::{
+    claim::{Claimed, Lock},
+    device::BlockDevice,
+    engine,
+};
 use uxfs_engine::{allocation_group::free_space::reservation::Reservation, engine::statistics::most_inodes};
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_mkfs::{
@@ -128,9 +132,9 @@ impl Fit<'_> {
         let failed = |error| MakeError::Scratch { size_bytes, error };
         let file = tempfile::tempfile_in(self.directory).map_err(failed)?;
         file.set_len(size_bytes).map_err(failed)?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let claimed = Claimed::of(file, Lock::None).map_err(|error| failed(io::Error::other(error)))?;
         let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
-        Ok(engine::open(Path::new(&path), &options).map_err(Error::from)?)
+        Ok(engine::open_claimed(claimed, &options).map_err(Error::from)?)
     }
 
     /// The first size whose free blocks, without those that groups keep for themselves, hold the content and leave

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod bench;
 pub mod cat;
 pub mod check;
+pub mod completions;
 pub mod edit;
 pub mod extract;
 pub mod freespace;
@@ -165,6 +166,8 @@ pub enum Command {
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
     Bench(bench::Arguments),
+    /// Print the completions of a shell
+    Completions(completions::Arguments),
 }
 
 impl Command {
@@ -217,6 +220,7 @@ impl Command {
             Self::Admin(arguments) => admin::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
+            Self::Completions(arguments) => completions::run(arguments, context),
         }
     }
 }

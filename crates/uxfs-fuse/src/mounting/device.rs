@@ -10,18 +10,15 @@ use std::{
 use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
-    ioctl::{NoArg, Opcode, Setter, ioctl},
+    ioctl::{NoArg, Setter, ioctl},
 };
 use thiserror::Error;
 use uxfs_block::words::in_words;
 
+use crate::protocol::device_ioctl;
+
 /// Where the device is.
 pub const PATH: &str = "/dev/fuse";
-
-#[doc(alias = "FUSE_DEV_IOC_CLONE")]
-const CLONE: Opcode = 0x8004_e500;
-#[doc(alias = "FUSE_DEV_IOC_SYNC_INIT")]
-const WAIT_FOR_INIT: Opcode = 0xe503;
 
 /// Why `/dev/fuse` cannot be used.
 #[derive(Debug, Error)]
@@ -87,7 +84,7 @@ impl FuseDevice {
         let another = Self::open()?;
         let number = self.0.as_raw_fd().cast_unsigned();
         // SAFETY: FUSE_DEV_IOC_CLONE reads one u32: the number of a descriptor, which `self` holds open.
-        let connected = unsafe { ioctl(&another.0, Setter::<CLONE, u32>::new(number)) };
+        let connected = unsafe { ioctl(&another.0, Setter::<{ device_ioctl::CLONE }, u32>::new(number)) };
         connected.map_err(|error| DeviceError::Connect(error.into()))?;
         Ok(another)
     }
@@ -113,7 +110,7 @@ impl FuseDevice {
     #[doc(alias = "FUSE_DEV_IOC_SYNC_INIT")]
     pub fn wait_for_init(&self) -> Result<bool, DeviceError> {
         // SAFETY: FUSE_DEV_IOC_SYNC_INIT has no argument.
-        match unsafe { ioctl(&self.0, NoArg::<WAIT_FOR_INIT>::new()) } {
+        match unsafe { ioctl(&self.0, NoArg::<{ device_ioctl::SYNC_INIT }>::new()) } {
             Ok(()) => Ok(true),
             Err(Errno::NOTTY | Errno::NOSYS) => Ok(false),
             Err(error) => Err(DeviceError::WaitForInit(error.into())),

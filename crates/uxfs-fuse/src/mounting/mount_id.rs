@@ -12,6 +12,10 @@ use rustix::{
     mount::{UnmountFlags, unmount},
 };
 
+/// By its number: rustix has no name for it with musl.
+#[doc(alias = "AT_STATX_DONT_SYNC")]
+const DONT_SYNC: AtFlags = AtFlags::from_bits_retain(0x4000);
+
 /// The number that no other mount gets, since Linux 6.8.
 #[doc(alias = "STATX_MNT_ID_UNIQUE")]
 const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -37,7 +41,7 @@ impl MountRoot {
             return None;
         }
         // The server is not asked: it may be gone, or not there yet.
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let flags = AtFlags::EMPTY_PATH | DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let found = statx(&self.0, "", flags, UNIQUE).ok()?;
         StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
     }
