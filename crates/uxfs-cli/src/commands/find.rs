@@ -57,7 +57,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let now = now();
     let (paths, words) = parse::split(&arguments.words);
     let lookup = Lookup::new(filesystem, context, now);
-    let Parsed { expression, settings } = parse::parse(words, &lookup).map_err(Failure::usage)?;
+    let parsed = parse::parse(words, &lookup);
+    let parsed = parsed.map_err(|message| lookup.trouble().unwrap_or_else(|| Failure::usage(message)));
+    let Parsed { expression, settings } = parsed?;
     let printer = Printer { output: Output::new(), json: context.json, now, is_pruned: false };
     let mut search = Search {
         walk: Walk::new(filesystem),

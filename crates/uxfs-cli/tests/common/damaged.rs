@@ -11,6 +11,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use uxfs_format::checksum;
 use uxfs_testkit::{
     image,
     mount::{Access, LoopMount},
@@ -19,7 +20,7 @@ use uxfs_testkit::{
 };
 
 /// Damages for each command.
-const DAMAGES: u64 = 12;
+const DAMAGES: u64 = 30;
 /// Blocks of one damage.
 const BLOCKS: usize = 6;
 const LONGEST: Duration = Duration::from_secs(20);
@@ -89,7 +90,19 @@ pub fn looped() -> Damaged {
     damaged
 }
 
-/// Runs a command on images with random bytes in their metadata.
+/// Makes the checksums of a block right again.
+fn seal(block: &mut [u8]) {
+    if block.starts_with(b"IN") {
+        for inode in block.chunks_mut(512) {
+            checksum::seal(inode, 100);
+        }
+        return;
+    }
+    let is_data = block.starts_with(b"XD");
+    checksum::seal(block, if is_data { 4 } else { 12 });
+}
+
+/// Runs a command on images with random bytes in their metadata, with wrong checksums and with right ones.
 pub fn survives(words: &[&str]) {
     let damaged = Damaged::new(|root| {
         for number in 0..300_u32 {
@@ -112,13 +125,19 @@ pub fn survives(words: &[&str]) {
     assert!(blocks.len() > 20);
     let mut random = Random::new(words.len() as u64);
     let mut codes = Vec::new();
-    for _ in 0..DAMAGES {
+    for number in 0..DAMAGES {
         let file = fs::OpenOptions::new().write(true).open(damaged.image()).unwrap();
         let hit: Vec<usize> = (0..BLOCKS).map(|_| blocks[random.index(blocks.len())]).collect();
         for block in &hit {
-            let mut bytes = [0; 16];
-            random.fill(&mut bytes);
-            file.write_all_at(&bytes, (block * 4096 + random.index(4000)) as u64).unwrap();
+            let mut bytes = sound[block * 4096..(block + 1) * 4096].to_vec();
+            for _ in 0..4 {
+                let at = random.index(bytes.len());
+                bytes[at] = random.next_u64() as u8;
+            }
+            if number % 3 > 0 {
+                seal(&mut bytes);
+            }
+            file.write_all_at(&bytes, (block * 4096) as u64).unwrap();
         }
         let output = damaged.uxfs(words);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,6 +1,13 @@
 //! What the words of an expression name: files and people of the image, and times.
 
-use std::{cell::OnceCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, rc::Rc, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    rc::Rc,
+    sync::Arc,
+};
 
 use uxfs_volume::{
     inode::{Inode, Timestamp},
@@ -10,6 +17,7 @@ use uxfs_volume::{
 use crate::{
     commands::Context,
     edit::{people::People, time},
+    failure::Failure,
 };
 
 /// Names of users and groups by number.
@@ -43,12 +51,20 @@ pub struct Lookup<'v> {
     pub now: Timestamp,
     people: OnceCell<People>,
     names: OnceCell<Names>,
+    trouble: RefCell<Option<Failure>>,
 }
 
 impl<'v> Lookup<'v> {
     /// For an image.
     pub fn new(volume: &'v Volume, context: &'v Context, now: Timestamp) -> Self {
-        Self { volume, context, now, people: OnceCell::new(), names: OnceCell::new() }
+        Self {
+            volume,
+            context,
+            now,
+            people: OnceCell::new(),
+            names: OnceCell::new(),
+            trouble: RefCell::default(),
+        }
     }
 
     /// The file at a path, or of a number. Symbolic links are not followed.
@@ -57,7 +73,16 @@ impl<'v> Lookup<'v> {
     /// There is none.
     pub fn file(&self, word: &[u8]) -> Result<Arc<Inode>, String> {
         let target = self.context.target(OsStr::from_bytes(word));
-        target.find(self.volume, false).map_err(|error| format!("{target}: {error}"))
+        target.find(self.volume, false).map_err(|error| {
+            let message = format!("{target}: {error}");
+            *self.trouble.borrow_mut() = Some(Failure::from(error).about(target));
+            message
+        })
+    }
+
+    /// Why the last file was not found: the words are right, and the command fails all the same.
+    pub fn trouble(&self) -> Option<Failure> {
+        self.trouble.borrow_mut().take()
     }
 
     /// A moment, as touch takes it.
