@@ -25,7 +25,7 @@ use uxfs_testkit::{
 };
 
 /// Command lines for each tree.
-const LINES: usize = 100;
+const LINES: usize = 80;
 /// Shapes of file system, and a tree for each.
 const SHAPES: [&[&str]; 3] =
     [&[], &["-b", "size=1024", "-n", "size=4096"], &["-i", "size=1024", "-m", "reflink=0", "-n", "parent=0"]];

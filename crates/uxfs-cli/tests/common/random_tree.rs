@@ -206,6 +206,18 @@ impl Filler<'_> {
                 rustix::fs::lsetxattr(path, name.as_str(), &value, XattrFlags::empty()).unwrap();
             }
         }
+        if (kind.is_file() || kind.is_dir()) && self.random.below(12) == 0 {
+            // Version 2; owner, user 1000, group, mask and others.
+            let entries =
+                [(1, 6, u32::MAX), (2, 4, 1000), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)];
+            let mut list = 2_u32.to_le_bytes().to_vec();
+            for (tag, permissions, id) in entries {
+                list.extend(u16::to_le_bytes(tag));
+                list.extend(u16::to_le_bytes(permissions));
+                list.extend(u32::to_le_bytes(id));
+            }
+            rustix::fs::lsetxattr(path, "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+        }
         self.times(path);
     }
 
