@@ -5,6 +5,8 @@ use uxfs_volume::inode::{
     DeviceNumber, FileType, Fork, ForkFormat, Inode, InodeFlags, InodeFlags2, Timestamp,
 };
 
+use crate::output::JsonName;
+
 /// A time: seconds since 1970 and nanoseconds of that second.
 #[derive(Debug, Serialize)]
 pub struct JsonTime {
@@ -87,6 +89,34 @@ impl JsonInode {
             change_count: inode.change_count(),
             extent_size_blocks: inode.extent_size_blocks(),
             cow_extent_size_blocks: inode.cow_extent_size_blocks(),
+        }
+    }
+}
+
+/// A file with its path: a line of `ls -l` and of `find`.
+#[derive(Debug, Serialize)]
+pub struct JsonFile {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    #[serde(flatten)]
+    inode: JsonInode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_hex: Option<String>,
+}
+
+impl JsonFile {
+    /// Copies it from an inode; `target` is that of a symbolic link.
+    pub fn new(path: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
+        let (path, target) = (JsonName::new(path), target.map(JsonName::new));
+        Self {
+            path: path.text().to_owned(),
+            path_hex: path.hex().map(str::to_owned),
+            inode: JsonInode::new(inode),
+            target: target.as_ref().map(|target| target.text().to_owned()),
+            target_hex: target.as_ref().and_then(|target| target.hex().map(str::to_owned)),
         }
     }
 }

@@ -24,6 +24,7 @@
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
+//! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
@@ -50,6 +51,7 @@ mod paths;
 pub mod place;
 pub mod progress;
 mod repaired;
+pub mod search;
 pub mod target;
 pub mod text;
 

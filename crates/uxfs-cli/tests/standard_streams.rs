@@ -211,10 +211,14 @@ fn commands_that_print_end() {
     let (image, tree) = (text(&place.image), text(&place.tree));
     succeeds(&["put", "-r", image, tree, "/"]);
     let file = format!("/tree/folder/{:0>100}", 7);
-    let commands: [&[&str]; 21] = [
+    let commands: [&[&str]; 25] = [
         &["ls", "-lR", image],
         &["ls", "--json", image, "/tree/folder"],
         &["tree", image],
+        &["find", image],
+        &["find", "--json", image, "-size", "+0"],
+        &["du", "-a", image],
+        &["df", image],
         &["stat", image, "/tree"],
         &["stat", "--json", image, "/tree"],
         &["cat", image, &file],

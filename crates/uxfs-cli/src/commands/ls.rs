@@ -8,7 +8,7 @@ use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
-    document::{JsonInode, type_name},
+    document::{JsonFile, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output},
@@ -84,20 +84,6 @@ struct JsonEntry<'a> {
     inode: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'static str>,
-}
-
-/// One line of JSON with `-l`.
-#[derive(Serialize)]
-struct JsonLongEntry<'a> {
-    path: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_hex: Option<&'a str>,
-    #[serde(flatten)]
-    inode: JsonInode,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_hex: Option<String>,
 }
 
 struct Lister<'a> {
@@ -257,14 +243,7 @@ impl<'a> Lister<'a> {
             _ => None,
         };
         if self.json {
-            let (path, target) = (JsonName::new(path), target.as_deref().map(JsonName::new));
-            self.output.json(&JsonLongEntry {
-                path: path.text(),
-                path_hex: path.hex(),
-                inode: JsonInode::new(inode),
-                target: target.as_ref().map(|target| target.text().to_owned()),
-                target_hex: target.as_ref().and_then(|target| target.hex().map(str::to_owned)),
-            })?;
+            self.output.json(&JsonFile::new(path, inode, target.as_deref()))?;
             return Ok(());
         }
         self.print_long(name, inode, target.as_deref())

@@ -5,8 +5,11 @@ pub mod bench;
 pub mod cat;
 pub mod check;
 pub mod completions;
+pub mod df;
+pub mod du;
 pub mod edit;
 pub mod extract;
+pub mod find;
 pub mod freespace;
 pub mod get;
 pub mod info;
@@ -92,6 +95,14 @@ pub enum Command {
     Ls(OnImage<ls::Arguments>),
     /// Draw a directory tree
     Tree(OnImage<tree::Arguments>),
+    /// Find files by an expression, as find(1) does
+    Find(OnImage<find::Arguments>),
+    /// Show how much space trees take
+    #[command(disable_help_flag = true)]
+    Du(OnImage<du::Arguments>),
+    /// Show how full file systems are
+    #[command(disable_help_flag = true)]
+    Df(df::Arguments),
     /// Show all metadata of an inode
     Stat(OnImage<stat::Arguments>),
     /// Write the contents of files to standard output
@@ -183,6 +194,9 @@ impl Command {
             Self::Info(arguments) => info::run(arguments, context),
             Self::Ls(arguments) => arguments.run(context, ls::run),
             Self::Tree(arguments) => arguments.run(context, tree::run),
+            Self::Find(arguments) => arguments.run(context, find::run),
+            Self::Du(arguments) => arguments.run(context, du::run),
+            Self::Df(arguments) => df::run(arguments, context),
             Self::Stat(arguments) => arguments.run(context, stat::run),
             Self::Cat(arguments) => arguments.run(context, cat::run),
             Self::Xattr(arguments) => arguments.run(context, xattr::run),

@@ -13,6 +13,8 @@ const LIST_BYTES_MAX: u64 = 16 << 20;
 pub struct People {
     users: HashMap<Vec<u8>, (u32, u32)>,
     groups: HashMap<Vec<u8>, u32>,
+    user_of_number: HashMap<u32, Vec<u8>>,
+    group_of_number: HashMap<u32, Vec<u8>>,
 }
 
 /// The requested owner and group; `None` leaves it unchanged.
@@ -27,8 +29,43 @@ pub struct Owner {
 impl People {
     /// Reads `/etc/passwd` and `/etc/group` of an image, and those of the host for names that it does not have.
     pub fn of_image(filesystem: &Volume) -> Self {
+        Self::of(filesystem, &[true, false])
+    }
+
+    /// Reads `/etc/passwd` and `/etc/group` of an image alone.
+    pub fn of_image_alone(filesystem: &Volume) -> Self {
+        Self::of(filesystem, &[false])
+    }
+
+    /// The number of a user's name, as [`owner`](Self::owner) finds it.
+    ///
+    /// # Errors
+    /// The name is unknown, and no number.
+    pub fn user_number(&self, name: &[u8]) -> Result<u32, String> {
+        self.user(name).map(|(uid, _)| uid)
+    }
+
+    /// The number of a group's name.
+    ///
+    /// # Errors
+    /// The name is unknown, and no number.
+    pub fn group_number(&self, name: &[u8]) -> Result<u32, String> {
+        self.group(name)
+    }
+
+    /// Names of users by number. Of several names the first in the list counts.
+    pub fn user_names(&self) -> HashMap<u32, Vec<u8>> {
+        self.user_of_number.clone()
+    }
+
+    /// Names of groups by number.
+    pub fn group_names(&self) -> HashMap<u32, Vec<u8>> {
+        self.group_of_number.clone()
+    }
+
+    fn of(filesystem: &Volume, is_of_host: &[bool]) -> Self {
         let mut people = Self::default();
-        for is_host in [true, false] {
+        for &is_host in is_of_host {
             let list = |path: &str| {
                 if is_host { fs::read(path).ok() } else { read(filesystem, path.as_bytes()) }
                     .unwrap_or_default()
@@ -38,6 +75,7 @@ impl People {
                 let (name, uid, gid) = (fields.next(), fields.nth(1), fields.next());
                 if let (Some(name), Some(uid), Some(gid)) = (name, number(uid), number(gid)) {
                     people.users.insert(name.to_vec(), (uid, gid));
+                    people.user_of_number.insert(uid, name.to_vec());
                 }
             }
             for line in list("/etc/group").split(|byte| *byte == b'\n').rev() {
@@ -45,6 +83,7 @@ impl People {
                 let (name, gid) = (fields.next(), fields.nth(1));
                 if let (Some(name), Some(gid)) = (name, number(gid)) {
                     people.groups.insert(name.to_vec(), gid);
+                    people.group_of_number.insert(gid, name.to_vec());
                 }
             }
         }

@@ -136,19 +136,40 @@ impl AttributeReader<'_> {
     /// [`OperationError::TooManyAttributes`]; damage; the device.
     pub fn xattr_names_within(&self, view: XattrView, most_bytes: usize) -> Result<Vec<Vec<u8>>> {
         let (mut names, mut total_bytes) = (Vec::new(), 0);
+        let mut has_room = true;
+        self.visit_xattr_names(view, &mut |name| {
+            total_bytes += name.len() + 1;
+            has_room = total_bytes <= most_bytes;
+            if !has_room {
+                return ControlFlow::Break(());
+            }
+            names.push(name.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        if !has_room {
+            return Err(OperationError::TooManyAttributes.into());
+        }
+        Ok(names)
+    }
+
+    /// Calls `visit` with the name of every attribute that the view has, as Linux shows it, until it breaks. No value is read.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn visit_xattr_names(
+        &self,
+        view: XattrView,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.visit(|attribute| {
             let (own, acl) = view.names_of(attribute);
-            let own = own.then(|| shown_name(attribute));
-            for name in acl.map(<[u8]>::to_vec).into_iter().chain(own) {
-                total_bytes += name.len() + 1;
-                if total_bytes > most_bytes {
-                    return Err(OperationError::TooManyAttributes.into());
-                }
-                names.push(name);
+            if let Some(acl) = acl
+                && visit(acl).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
             }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(names)
+            Ok(if own { visit(&shown_name(attribute)) } else { ControlFlow::Continue(()) })
+        })
     }
 
     /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.

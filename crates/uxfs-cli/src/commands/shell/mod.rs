@@ -19,9 +19,9 @@ use self::{
 };
 use crate::{
     commands::{
-        Context, cat,
+        Context, cat, du,
         edit::{Edit, chmod, chown, cp, ln, mkdir, mknod, mv, put, rm, setfattr, touch, truncate},
-        freespace, get, ls, map, parents, stat, tree, xattr,
+        find, freespace, get, ls, map, parents, stat, tree, xattr,
     },
     edit::{
         report::shown,
@@ -98,6 +98,11 @@ enum Command {
     Ls(ls::Arguments),
     /// Draw a directory tree
     Tree(tree::Arguments),
+    /// Find files by an expression, as find(1) does
+    Find(find::Arguments),
+    /// Show how much space trees take
+    #[command(disable_help_flag = true)]
+    Du(du::Arguments),
     /// Show all metadata of an inode
     Stat(stat::Arguments),
     /// Write the contents of files to standard output
@@ -297,6 +302,8 @@ impl Shell {
             Command::Exit => self.is_over = true,
             Command::Ls(arguments) => return ls::run(filesystem, arguments, &context),
             Command::Tree(arguments) => return tree::run(filesystem, arguments, &context),
+            Command::Find(arguments) => return find::run(filesystem, arguments, &context),
+            Command::Du(arguments) => return du::run(filesystem, arguments, &context),
             Command::Stat(arguments) => return stat::run(filesystem, arguments, &context),
             Command::Cat(arguments) => return cat::run(filesystem, arguments, &context),
             Command::Xattr(arguments) => return xattr::run(filesystem, arguments, &context),

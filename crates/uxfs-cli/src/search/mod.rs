@@ -1,0 +1,28 @@
+//! Trees of an image seen as a whole: what `find`, `du` and `df` share.
+//!
+//! ```text
+//! words ──▶ expression::parse ──▶ Node ─┐
+//!                                       ├──▶ evaluate ──▶ actions ──▶ output
+//! walk ──▶ Subject: path, type, inode ──┘
+//!    └───▶ usage: sums of directories
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`entries`] | the entries of one directory, some ahead of the walk |
+//! | [`walk`] | each file of a tree, without recursion; loops of a damaged image end with a complaint |
+//! | [`subject`] | one file of the walk; its inode is read when it is first asked for |
+//! | [`pattern`] | shell patterns and regular expressions on bytes |
+//! | [`expression`] | the expressions of find |
+//! | [`usage`] | how much space trees take, as du counts it |
+//! | [`amount`] | sizes as du and df print them |
+//! | [`calendar`] | times in the formats of find |
+
+pub mod amount;
+pub mod calendar;
+pub mod entries;
+pub mod expression;
+pub mod pattern;
+pub mod subject;
+pub mod usage;
+pub mod walk;
