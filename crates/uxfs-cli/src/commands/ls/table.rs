@@ -538,8 +538,8 @@ mod tests {
         };
         assert_eq!(text(1023, 1024), "1023");
         assert_eq!(text(1025, 1024), "1.1K");
-        assert_eq!(text(10_138, 1024), "9.9K");
-        assert_eq!(text(10_139, 1024), "10K");
+        assert_eq!(text(10_137, 1024), "9.9K");
+        assert_eq!(text(10_138, 1024), "10K");
         assert_eq!(text((1 << 20) - 1, 1024), "1.0M");
         assert_eq!(text(999_999, 1000), "1.0M");
         assert_eq!(text(1500, 1000), "1.5k");
