@@ -62,6 +62,15 @@ impl Failure {
         Self { exit: Exit::Unsupported, message: message.into(), kind: "not supported", is_quiet: false }
     }
 
+    /// As a failure of a command whose exit code 1 says something else.
+    #[must_use]
+    pub(crate) fn into_trouble(mut self) -> Self {
+        if self.exit == Exit::Failed {
+            self.exit = Exit::Usage;
+        }
+        self
+    }
+
     /// Adds the object or the operation to the message.
     #[must_use]
     pub fn about(mut self, subject: impl std::fmt::Display) -> Self {

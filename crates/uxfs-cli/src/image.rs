@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The image and the options that every command on an image has.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct ImageArguments {
     /// Image file (also compressed with zstd) or block device
     #[arg(value_name = "IMAGE")]

@@ -12,6 +12,7 @@
 //! | [`document`] | JSON documents that several commands share |
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
+//! | [`glob`] | patterns in paths |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
@@ -40,6 +41,7 @@ pub mod document;
 pub mod drop_in;
 pub mod edit;
 pub mod failure;
+pub mod glob;
 pub mod image;
 mod in_use;
 mod interrupt;

@@ -87,6 +87,11 @@ impl<'fs> Listing<'fs> {
         }
     }
 
+    /// Whether the entries come in the order of their names.
+    pub fn is_sorted(&self) -> bool {
+        matches!(self.order, Order::Sorted { .. })
+    }
+
     /// Brings the inodes of the entries that come next into the cache, where the listing knows them already.
     pub fn prefetch_inodes(&self) {
         if let Order::Sorted { entries, next, .. } = &self.order {

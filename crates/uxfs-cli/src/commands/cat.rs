@@ -12,33 +12,40 @@ use uxfs_volume::{
 use crate::{
     commands::Context,
     failure::{About, Complaints, Failure, Outcome},
+    glob::{self, GlobArguments},
     output::{self, Output},
 };
 
 /// Arguments of `uxfs cat`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uxfs cat disk.img /etc/os-release\nHoles are written as zeros.")]
+#[command(after_help = format!("Example: uxfs cat disk.img /etc/os-release\nHoles are written as zeros.\n{}", glob::HELP))]
 pub struct Arguments {
     /// Paths in the image, or inode numbers
     #[arg(value_name = "PATH", required = true)]
     targets: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
 }
 
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
-    copy_all(filesystem, &arguments.targets, context)
+    copy_all(filesystem, &arguments.targets, arguments.globs, context)
 }
 
 /// Writes files to standard output, one after the other.
-pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) -> Outcome {
+pub fn copy_all(
+    filesystem: &Volume,
+    targets: &[OsString],
+    globs: GlobArguments,
+    context: &Context,
+) -> Outcome {
     if context.json {
         return Err(Failure::usage("the bytes of the file are written as they are: there is no --json"));
     }
     output::must_be_open()?;
     let mut output = Output::new();
     let mut complaints = Complaints::default();
-    for argument in targets {
-        let target = context.target(argument);
+    for (_, target) in context.targets(filesystem, targets, globs, &mut complaints)? {
         match target.find(filesystem, true) {
             Ok(inode) => copy(filesystem, &inode, &mut output).about(&target)?,
             Err(error) => complaints.add(&target, &error),

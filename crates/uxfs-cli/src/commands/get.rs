@@ -20,22 +20,26 @@ use uxfs_volume::{
 use crate::{
     commands::{Context, cat, extract},
     edit::session::last_name,
-    failure::{About, Failure, Outcome},
+    failure::{About, Complaints, Failure, Outcome},
+    glob::{self, GlobArguments},
     overwrite,
     target::Target,
 };
 
 /// Arguments of `uxfs get`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples: uxfs get disk.img /etc/passwd /etc/group .\n          \
+#[command(after_help = format!("Examples: uxfs get disk.img /etc/passwd /etc/group .\n          \
                   uxfs get -r disk.img /etc etc-of-the-image\n          \
-                  uxfs get disk.img /etc/passwd - | sort\n\
+                  uxfs get disk.img /etc/passwd - | sort\n          \
+                  uxfs get disk.img '/var/log/*.log' logs\n\
                   Owners, permissions, times, attributes and holes come along, as with extract; files that are there are \
-                  replaced.")]
+                  replaced.\n{}", glob::HELP))]
 pub struct Arguments {
     /// Files in the image, then the target: a directory or name on the host, or - for standard output
     #[arg(value_name = "PATH... TARGET", required = true, num_args = 2..)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
@@ -50,24 +54,25 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         return Err(Failure::usage("PATH or TARGET is missing"));
     };
     if target == "-" {
-        return cat::copy_all(filesystem, sources, context);
+        return cat::copy_all(filesystem, sources, arguments.globs, context);
     }
     let target = Path::new(target);
     let is_directory = target.is_dir();
+    let mut complaints = Complaints::default();
+    let sources = context.targets(filesystem, sources, arguments.globs, &mut complaints)?;
     if sources.len() > 1 && !is_directory {
         return Err(Failure::failed("several files need an existing directory").about(target.display()));
     }
     let mut tally = extract::Tally::new(context.json);
     // Names that sources have got below the target; a directory may take the contents of another one.
     let mut names: HashMap<Vec<u8>, bool> = HashMap::new();
-    for source in sources {
-        let named = context.target(source);
-        let inode = named.find(filesystem, true).about(&named)?;
+    for (source, named) in &sources {
+        let inode = named.find(filesystem, true).about(named)?;
         if inode.file_type() == Some(FileType::Directory) && !arguments.recursive {
             let failure = Failure::from(Error::from(OperationError::IsADirectory));
-            return Err(failure.with_remedy("-r gets directories").about(&named));
+            return Err(failure.with_remedy("-r gets directories").about(named));
         }
-        let (folder, name) = place(target, is_directory, &named, source)?;
+        let (folder, name) = place(target, is_directory, named, source)?;
         let is_tree = inode.file_type() == Some(FileType::Directory);
         if let Some(name) = &name
             && names.insert(name.clone(), is_tree).is_some_and(|was_tree| !(was_tree && is_tree))
@@ -84,7 +89,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         let sink = DirectorySink::create(&folder, options)?;
         extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
     }
-    tally.finish(false)
+    Ok(tally.finish(false)?.max(complaints.exit()))
 }
 
 /// Refuses a source that would take the place of the image.

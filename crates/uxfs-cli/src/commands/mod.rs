@@ -12,6 +12,7 @@ pub mod extract;
 pub mod find;
 pub mod freespace;
 pub mod get;
+pub mod grep;
 pub mod info;
 pub mod inodes;
 pub mod inspect;
@@ -33,12 +34,22 @@ pub mod umount;
 pub mod undo;
 pub mod xattr;
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+};
 
 use uxfs_volume::volume::Volume;
 
 use self::edit::InImage;
-use crate::{failure::Outcome, image::ImageArguments, target::Target};
+use crate::{
+    edit::report::shown,
+    failure::{Complaints, Failure, Outcome},
+    glob::{GlobArguments, Globs, no_match},
+    image::ImageArguments,
+    target::Target,
+};
 
 /// Context of every command, besides its arguments.
 #[derive(Debug, Clone, Default)]
@@ -49,12 +60,49 @@ pub struct Context {
     pub directory: Option<Vec<u8>>,
     /// The image, which nothing may be written over.
     pub image: Option<PathBuf>,
+    /// Patterns in paths have been expanded, by the shell.
+    pub is_expanded: bool,
 }
 
 impl Context {
     /// The file named by an argument of a reading command.
     pub fn target(&self, argument: &OsStr) -> Target {
-        let target = Target::parse(argument);
+        self.seen_from_directory(Target::parse(argument))
+    }
+
+    /// The files named by arguments of a reading command, each as it was written; for a pattern all that fit. Patterns
+    /// that nothing fits are complained of.
+    ///
+    /// # Errors
+    /// Too many fit.
+    pub fn targets(
+        &self,
+        volume: &Volume,
+        arguments: &[OsString],
+        globs: GlobArguments,
+        complaints: &mut Complaints,
+    ) -> Result<Vec<(OsString, Target)>, Failure> {
+        let directory = self.directory.as_deref();
+        let globs = Globs { volume, directory, is_on: !globs.no_glob && !self.is_expanded };
+        let mut targets = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let before = complaints.exit();
+            let found = globs.paths(argument, &mut |path, error| complaints.add(shown(path), error))?;
+            if found.is_empty() && before == complaints.exit() {
+                complaints.tell(&no_match(argument));
+            }
+            for target in found {
+                let name = match &target {
+                    Target::Path(path) => OsString::from_vec(path.clone()),
+                    Target::Inode(_) => argument.clone(),
+                };
+                targets.push((name, self.seen_from_directory(target)));
+            }
+        }
+        Ok(targets)
+    }
+
+    fn seen_from_directory(&self, target: Target) -> Target {
         match &self.directory {
             Some(directory) => target.from_directory(directory),
             None => target,
@@ -117,6 +165,8 @@ pub enum Command {
     Parents(OnImage<parents::Arguments>),
     /// Show a histogram of free extents
     Freespace(OnImage<freespace::Arguments>),
+    /// Search files for lines, like grep
+    Grep(Box<grep::Arguments>),
     /// Copy files out, to a directory or an archive
     Extract(OnImage<extract::Arguments>),
     /// Copy files out, like cp
@@ -204,6 +254,7 @@ impl Command {
             Self::Inodes(arguments) => arguments.run(context, inodes::run),
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
+            Self::Grep(arguments) => grep::run(arguments, context),
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Mount(arguments) => mount::run(arguments, context),
             Self::Umount(arguments) => umount::run(arguments, context),

@@ -9,6 +9,7 @@ use crate::{
     commands::Context,
     document::{JsonInode, flag_names, format_name, type_name},
     failure::{About, Complaints, Failure, Outcome},
+    glob::{self, GlobArguments},
     output::Output,
     target::Target,
     text,
@@ -16,11 +17,13 @@ use crate::{
 
 /// Arguments of `uxfs stat`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uxfs stat disk.img /etc/passwd")]
+#[command(after_help = format!("Example: uxfs stat disk.img /etc/passwd\n{}", glob::HELP))]
 pub struct Arguments {
     /// Paths in the image, or inode numbers
     #[arg(value_name = "PATH", required = true)]
     targets: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Follow a symbolic link at the end of the path
     #[arg(short = 'L', long)]
     dereference: bool,
@@ -30,8 +33,7 @@ pub struct Arguments {
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let mut output = Output::new();
     let mut complaints = Complaints::default();
-    for argument in &arguments.targets {
-        let target = context.target(argument);
+    for (_, target) in context.targets(filesystem, &arguments.targets, arguments.globs, &mut complaints)? {
         match target.find(filesystem, arguments.dereference) {
             Ok(inode) if context.json => output.json(&JsonInode::new(&inode))?,
             Ok(inode) => {

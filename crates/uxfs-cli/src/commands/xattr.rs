@@ -8,19 +8,22 @@ use uxfs_volume::{attribute::xattr::XattrView, error::Error, inode::Inode};
 
 use crate::{
     commands::Context,
-    failure::{About, Complaints, Exit, Failure, Outcome},
+    failure::{About, Complaints, Failure, Outcome},
+    glob::{self, GlobArguments},
     output::{JsonName, Output},
     text,
 };
 
 /// Arguments of `uxfs xattr`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uxfs xattr disk.img /usr/bin/ping\n\
-    Values that are not plain text are shown in hexadecimal; ACLs also in the format of getfacl.")]
+#[command(after_help = format!("Example: uxfs xattr disk.img /usr/bin/ping\n\
+    Values that are not plain text are shown in hexadecimal; ACLs also in the format of getfacl.\n{}", glob::HELP))]
 pub struct Arguments {
-    /// Path in the image, or inode number
-    #[arg(value_name = "PATH")]
-    target: OsString,
+    /// Paths in the image, or inode numbers
+    #[arg(value_name = "PATH", required = true)]
+    targets: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Write only the value of this attribute, such as user.comment
     #[arg(short, long)]
     name: Option<OsString>,
@@ -34,20 +37,28 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
-    let target = context.target(&arguments.target);
-    let inode = target.find(filesystem, arguments.dereference).about(&target)?;
-    let mut output = Output::new();
-    if let Some(name) = &arguments.name {
-        let value = filesystem.attributes(&inode).about(&target)?.xattr(name.as_bytes()).about(&target)?;
-        output.write_all(&value)?;
-        output.finish()?;
-        return Ok(Exit::Success);
-    }
-    let view = if arguments.all { XattrView::Root } else { XattrView::Copy };
-    list(filesystem, &inode, view, context.json, &mut output).map_err(|failure| failure.about(&target))?;
     let mut complaints = Complaints::default();
-    if !context.json {
-        print_acls(filesystem, &inode, &mut output, |error| complaints.add(&target, error))?;
+    let targets = context.targets(filesystem, &arguments.targets, arguments.globs, &mut complaints)?;
+    let mut output = Output::new();
+    let has_headings = arguments.targets.len() > 1 || targets.len() > 1;
+    for (index, (path, target)) in targets.iter().enumerate() {
+        let inode = target.find(filesystem, arguments.dereference).about(target)?;
+        if let Some(name) = &arguments.name {
+            let value = filesystem.attributes(&inode).about(target)?.xattr(name.as_bytes()).about(target)?;
+            output.write_all(&value)?;
+            continue;
+        }
+        if has_headings && !context.json {
+            write!(output, "{}# file: ", if index > 0 { "\n" } else { "" })?;
+            output.name(path.as_bytes())?;
+            output.write_all(b"\n")?;
+        }
+        let view = if arguments.all { XattrView::Root } else { XattrView::Copy };
+        let path = context.json.then(|| path.as_bytes());
+        list(filesystem, &inode, view, path, &mut output).map_err(|failure| failure.about(target))?;
+        if !context.json {
+            print_acls(filesystem, &inode, &mut output, |error| complaints.add(target, error))?;
+        }
     }
     output.finish()?;
     Ok(complaints.exit())
@@ -57,13 +68,16 @@ fn list(
     filesystem: &Volume,
     inode: &Inode,
     view: XattrView,
-    json: bool,
+    json: Option<&[u8]>,
     output: &mut Output,
 ) -> Result<(), Failure> {
     // An error of standard output ends the visit, and is reported as such.
     let mut failed = None;
     filesystem.attributes(inode)?.visit_xattrs(view, |name, value| -> Result<_, Error> {
-        let written = if json { print_json(name, value, output) } else { print_text(name, value, output) };
+        let written = match json {
+            Some(path) => print_json(path, name, value, output),
+            None => print_text(name, value, output),
+        };
         if let Err(failure) = written {
             failed = Some(failure);
             return Ok(ControlFlow::Break(()));
@@ -73,9 +87,13 @@ fn list(
     failed.map_or(Ok(()), Err)
 }
 
-fn print_json(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
-    let name = JsonName::new(name);
-    let mut document = json!({"name": name.text(), "value_hex": text::hexadecimal(value)});
+fn print_json(path: &[u8], name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
+    let (path, name) = (JsonName::new(path), JsonName::new(name));
+    let mut document =
+        json!({"path": path.text(), "name": name.text(), "value_hex": text::hexadecimal(value)});
+    if let Some(hex) = path.hex() {
+        document["path_hex"] = hex.into();
+    }
     if let Some(hex) = name.hex() {
         document["name_hex"] = hex.into();
     }

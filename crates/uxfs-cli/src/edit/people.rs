@@ -8,13 +8,56 @@ use uxfs_volume::volume::Volume;
 /// Longest list that is read.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
+/// The list of users.
+const PASSWD: &str = "/etc/passwd";
+/// The list of groups.
+const GROUP: &str = "/etc/group";
+
+/// Names of users and groups by number, of an image only.
+#[derive(Debug, Default)]
+pub struct PeopleNames {
+    users: HashMap<u32, String>,
+    groups: HashMap<u32, String>,
+}
+
+impl PeopleNames {
+    /// Reads `/etc/passwd` and `/etc/group` of an image. A list that cannot be read has no names.
+    pub fn of_image(filesystem: &Volume) -> Self {
+        let list = |path: &str| names_by_number(&read(filesystem, path.as_bytes()).unwrap_or_default());
+        Self { users: list(PASSWD), groups: list(GROUP) }
+    }
+
+    /// The name of a user.
+    pub fn user(&self, uid: u32) -> Option<&str> {
+        self.users.get(&uid).map(String::as_str)
+    }
+
+    /// The name of a group.
+    pub fn group(&self, gid: u32) -> Option<&str> {
+        self.groups.get(&gid).map(String::as_str)
+    }
+}
+
+/// The first name of each number. Names that are no plain text are left out: they could steer a terminal.
+fn names_by_number(list: &[u8]) -> HashMap<u32, String> {
+    let mut names = HashMap::new();
+    for line in list.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b':');
+        let (name, id) = (fields.next(), number(fields.nth(1)));
+        let name = name.and_then(|name| std::str::from_utf8(name).ok());
+        let name = name.filter(|name| !name.is_empty() && !name.contains(char::is_control));
+        if let (Some(name), Some(id)) = (name, id) {
+            names.entry(id).or_insert_with(|| name.to_owned());
+        }
+    }
+    names
+}
+
 /// Users and groups by name.
 #[derive(Debug, Default)]
 pub struct People {
     users: HashMap<Vec<u8>, (u32, u32)>,
     groups: HashMap<Vec<u8>, u32>,
-    user_of_number: HashMap<u32, Vec<u8>>,
-    group_of_number: HashMap<u32, Vec<u8>>,
 }
 
 /// The requested owner and group; `None` leaves it unchanged.
@@ -53,16 +96,6 @@ impl People {
         self.group(name)
     }
 
-    /// Names of users by number. Of several names the first in the list counts.
-    pub fn user_names(&self) -> HashMap<u32, Vec<u8>> {
-        self.user_of_number.clone()
-    }
-
-    /// Names of groups by number.
-    pub fn group_names(&self) -> HashMap<u32, Vec<u8>> {
-        self.group_of_number.clone()
-    }
-
     fn of(filesystem: &Volume, is_of_host: &[bool]) -> Self {
         let mut people = Self::default();
         for &is_host in is_of_host {
@@ -70,20 +103,18 @@ impl People {
                 if is_host { fs::read(path).ok() } else { read(filesystem, path.as_bytes()) }
                     .unwrap_or_default()
             };
-            for line in list("/etc/passwd").split(|byte| *byte == b'\n').rev() {
+            for line in list(PASSWD).split(|byte| *byte == b'\n').rev() {
                 let mut fields = line.split(|byte| *byte == b':');
                 let (name, uid, gid) = (fields.next(), fields.nth(1), fields.next());
                 if let (Some(name), Some(uid), Some(gid)) = (name, number(uid), number(gid)) {
                     people.users.insert(name.to_vec(), (uid, gid));
-                    people.user_of_number.insert(uid, name.to_vec());
                 }
             }
-            for line in list("/etc/group").split(|byte| *byte == b'\n').rev() {
+            for line in list(GROUP).split(|byte| *byte == b'\n').rev() {
                 let mut fields = line.split(|byte| *byte == b':');
                 let (name, gid) = (fields.next(), fields.nth(1));
                 if let (Some(name), Some(gid)) = (name, number(gid)) {
                     people.groups.insert(name.to_vec(), gid);
-                    people.group_of_number.insert(gid, name.to_vec());
                 }
             }
         }

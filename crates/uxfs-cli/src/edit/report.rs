@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::json;
+use uxfs_volume::error::Error;
 
 use crate::{
     failure::{Complaints, Exit, Failure},
@@ -91,6 +92,11 @@ impl Report {
     /// Reports a problem with one file; the command continues.
     pub fn complain(&mut self, failure: &Failure) {
         self.complaints.tell(failure);
+    }
+
+    /// As [`complain`](Self::complain), for an error about a path.
+    pub fn complain_of(&mut self, path: &[u8], error: &Error) {
+        self.complaints.add(shown(path), error);
     }
 
     /// As [`complain`](Self::complain), for an error.

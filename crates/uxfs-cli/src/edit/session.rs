@@ -1,7 +1,9 @@
 //! An image that is open for changes.
 
 use std::{
+    ffi::OsString,
     fs::File,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -23,9 +25,11 @@ use crate::{
     compressed,
     edit::{just_made::JustMade, people::People, report::Report, report::shown},
     failure::{About, Failure},
+    glob::{GlobArguments, Globs, no_match},
     image::{EngineArgument, no_file_system, not_for_changes},
     in_use,
     place::PlaceArguments,
+    target::Target,
     text::parse_size,
 };
 
@@ -67,6 +71,8 @@ pub struct Session {
     pub umask: u16,
     /// Whether commands are read from standard input: contents cannot be then.
     pub is_input_taken: bool,
+    /// Patterns in paths have been expanded, by the shell.
+    pub is_expanded: bool,
     people: Option<People>,
     image: PathBuf,
 }
@@ -124,6 +130,7 @@ impl EditArguments {
             umask: umask(),
             people: None,
             is_input_taken: false,
+            is_expanded: false,
         })
     }
 
@@ -266,6 +273,47 @@ impl Session {
             whole.extend_from_slice(name);
         }
         Ok(if whole.is_empty() { b"/".to_vec() } else { whole })
+    }
+
+    /// The paths that arguments stand for: themselves, or for a pattern all that fit. Patterns that nothing fits are reported.
+    ///
+    /// # Errors
+    /// Too many fit.
+    pub fn paths(&mut self, arguments: &[OsString], globs: GlobArguments) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut paths = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            match globs.no_glob || self.is_expanded {
+                true => paths.push(argument.as_bytes().to_vec()),
+                false => match self.expand(argument)? {
+                    found if found.is_empty() => self.report.complain(&no_match(argument)),
+                    found => paths.extend(found),
+                },
+            }
+        }
+        Ok(paths)
+    }
+
+    /// The paths that a pattern of the shell stands for, which was written as `text`: that is one of them, if it is there.
+    ///
+    /// # Errors
+    /// None fits, or too many.
+    pub fn paths_of_pattern(&mut self, pattern: &OsString, text: &OsString) -> Result<Vec<Vec<u8>>, Failure> {
+        if self.is_there(text.as_bytes())? {
+            return Ok(vec![text.as_bytes().to_vec()]);
+        }
+        let paths = self.expand(pattern)?;
+        if paths.is_empty() { Err(no_match(text)) } else { Ok(paths) }
+    }
+
+    fn expand(&mut self, argument: &OsString) -> Result<Vec<Vec<u8>>, Failure> {
+        let globs = Globs { volume: &self.filesystem, directory: Some(&self.directory.path), is_on: true };
+        let report = &mut self.report;
+        let found = globs.paths(argument, &mut |path, error| report.complain_of(path, error))?;
+        let path = |target| match target {
+            Target::Path(path) => path,
+            Target::Inode(_) => argument.as_bytes().to_vec(),
+        };
+        Ok(found.into_iter().map(path).collect())
     }
 
     /// Opens the file at `path`. A symbolic link at its end is followed only if `follow` is set.

@@ -12,7 +12,7 @@
 //! | [`entries`] | the entries of one directory, some ahead of the walk |
 //! | [`walk`] | each file of a tree, without recursion; loops of a damaged image end with a complaint |
 //! | [`subject`] | one file of the walk; its inode is read when it is first asked for |
-//! | [`pattern`] | shell patterns and regular expressions on bytes |
+//! | [`regular`] | regular expressions in the syntaxes of POSIX and find; shell patterns are those of `glob` |
 //! | [`expression`] | the expressions of find |
 //! | [`usage`] | how much space trees take, as du counts it |
 //! | [`amount`] | sizes as du and df print them |
@@ -22,7 +22,7 @@ pub mod amount;
 pub mod calendar;
 pub mod entries;
 pub mod expression;
-pub mod pattern;
+pub mod regular;
 pub mod subject;
 pub mod usage;
 pub mod walk;

@@ -1,6 +1,6 @@
 //! `uxfs chmod`: permissions.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::ffi::OsString;
 
 use uxfs_filesystem::operations::set_attributes::AttributeChanges;
 use uxfs_volume::inode::FileType;
@@ -13,13 +13,14 @@ use crate::{
         walk::Met,
     },
     failure::Failure,
+    glob::{self, GlobArguments},
 };
 
 /// Arguments of `uxfs chmod`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples: uxfs chmod disk.img 644 /etc/passwd\n          \
+#[command(after_help = format!("Examples: uxfs chmod disk.img 644 /etc/passwd\n          \
                   uxfs chmod -R disk.img -- u+rwX,go-w /srv\n\
-                  ACLs are updated with the mode, as in Linux.")]
+                  ACLs are updated with the mode, as in Linux.\n{}", glob::HELP))]
 pub struct Arguments {
     /// Octal (755) or symbolic (u+x,go-w)
     #[arg(value_name = "MODE", value_parser = ModeChange::parse, allow_hyphen_values = true)]
@@ -27,6 +28,8 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Change directories recursively; symbolic links are skipped
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -38,8 +41,7 @@ pub struct Arguments {
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
-        for path in &self.paths {
-            let path = path.as_bytes();
+        for path in &session.paths(&self.paths, self.globs)? {
             let found = session.find(path, true).and_then(|handle| {
                 let file_type = session.status(&handle)?.file_type;
                 Ok(Met { handle, file_type, path: path.to_vec() })

@@ -16,15 +16,16 @@ use crate::{
         walk::Met,
     },
     failure::Failure,
+    glob::{self, GlobArguments},
 };
 
 /// Arguments of `uxfs chown`.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "Example: uxfs chown -R disk.img www-data: /srv/www\n\
+    after_help = format!("Example: uxfs chown -R disk.img www-data: /srv/www\n\
                   Names are looked up in the image's own /etc/passwd and /etc/group, then in the host's. As in Linux, a \
-                  change of owner clears set-id bits and capabilities."
+                  change of owner clears set-id bits and capabilities.\n{}", glob::HELP)
 )]
 pub struct Arguments {
     /// USER, USER:GROUP, USER: (with the user's own group) or :GROUP; names or numbers
@@ -33,6 +34,8 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Change directories recursively; symbolic links are changed themselves
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -51,8 +54,7 @@ impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
         let owner = session.people().owner(self.owner.as_bytes()).map_err(Failure::failed)?;
-        for path in &self.paths {
-            let path = path.as_bytes();
+        for path in &session.paths(&self.paths, self.globs)? {
             let found = session.find(path, !self.no_dereference && !self.recursive).and_then(|handle| {
                 let file_type = session.status(&handle)?.file_type;
                 Ok(Met { handle, file_type, path: path.to_vec() })

@@ -1,16 +1,23 @@
 //! `uxfs rm` and `uxfs rmdir`: taking names away.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::ffi::OsString;
 
-use crate::{commands::edit::Edit, edit::session::Session, failure::Failure};
+use crate::{
+    commands::edit::Edit,
+    edit::session::Session,
+    failure::Failure,
+    glob::{self, GlobArguments},
+};
 
 /// Arguments of `uxfs rm`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uxfs rm -r disk.img /var/cache/apt")]
+#[command(after_help = format!("Examples: uxfs rm -r disk.img /var/cache/apt\n          uxfs rm disk.img '/var/log/*.gz'\n{}", glob::HELP))]
 pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
@@ -28,8 +35,8 @@ impl Edit for Arguments {
         if self.paths.is_empty() && !self.force {
             return Err(Failure::usage("PATH is missing"));
         }
-        for path in &self.paths {
-            let removed = self.remove(session, path.as_bytes());
+        for path in &session.paths(&self.paths, self.globs)? {
+            let removed = self.remove(session, path);
             session.report.check(removed);
         }
         Ok(())
@@ -53,6 +60,8 @@ pub struct RmdirArguments {
     /// Paths of empty directories in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Remove parent directories as well, as far as they become empty
     #[arg(short, long)]
     parents: bool,
@@ -67,8 +76,8 @@ pub struct RmdirArguments {
 impl Edit for RmdirArguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
-        for path in &self.paths {
-            let removed = self.remove(session, path.as_bytes());
+        for path in &session.paths(&self.paths, self.globs)? {
+            let removed = self.remove(session, path);
             session.report.check(removed);
         }
         Ok(())

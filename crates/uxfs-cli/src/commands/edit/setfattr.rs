@@ -8,22 +8,25 @@ use crate::{
     commands::edit::Edit,
     edit::session::{Session, explained},
     failure::Failure,
+    glob::{self, GlobArguments},
 };
 
 /// Arguments of `uxfs setfattr`.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "Examples: uxfs setfattr -n user.comment -v 'a value' disk.img /etc/motd\n          \
+    after_help = format!("Examples: uxfs setfattr -n user.comment -v 'a value' disk.img /etc/motd\n          \
                   uxfs setfattr -n security.capability -v 0x0100000200200000000000000000000000000000 disk.img /usr/bin/ping\n          \
                   uxfs setfattr -x user.comment disk.img /etc/motd\n\
                   Access control lists are system.posix_acl_access and system.posix_acl_default, in the form that getxattr \
-                  gives."
+                  gives.\n{}", glob::HELP)
 )]
 pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Attribute to set, such as user.comment
     #[arg(short, long, value_name = "NAME", required_unless_present = "remove")]
     name: Option<OsString>,
@@ -57,8 +60,8 @@ impl Edit for Arguments {
             Some(value) => parse_value(value.as_bytes()).map_err(Failure::usage)?,
             None => Vec::new(),
         };
-        for path in &self.paths {
-            let changed = self.change(session, path.as_bytes(), &value);
+        for path in &session.paths(&self.paths, self.globs)? {
+            let changed = self.change(session, path, &value);
             session.report.check(changed);
         }
         Ok(())

@@ -18,19 +18,22 @@ use crate::{
         time::{parse_date, parse_stamp},
     },
     failure::Failure,
+    glob::{self, GlobArguments},
 };
 
 /// Arguments of `uxfs touch`.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "Example: uxfs touch -d 2026-11-20T13:00:14Z disk.img /etc/os-release\n\
-                  Times without a zone are UTC."
+    after_help = format!("Example: uxfs touch -d 2026-11-20T13:00:14Z disk.img /etc/os-release\n\
+                  Times without a zone are UTC.\n{}", glob::HELP)
 )]
 pub struct Arguments {
     /// Paths in the image; missing files are created empty
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Change the access time only
     #[arg(short, long)]
     access: bool,
@@ -60,8 +63,8 @@ pub struct Arguments {
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         let times = self.times(session)?;
-        for path in &self.paths {
-            let touched = self.touch(session, path.as_bytes(), times);
+        for path in &session.paths(&self.paths, self.globs)? {
+            let touched = self.touch(session, path, times);
             session.report.check(touched);
         }
         Ok(())

@@ -14,18 +14,21 @@ use crate::{
         session::{Session, explained},
     },
     failure::Failure,
+    glob::{self, GlobArguments},
     text::parse_size,
 };
 
 /// Arguments of `uxfs truncate`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uxfs truncate -s 1G disk.img /var/swap.img\nSpace added to a file is a hole that reads as zeros."
+    after_help = format!("Example: uxfs truncate -s 1G disk.img /var/swap.img\nSpace added to a file is a hole that reads as zeros.\n{}", glob::HELP)
 )]
 pub struct Arguments {
     /// Paths in the image; missing files are created
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
+    #[command(flatten)]
+    globs: GlobArguments,
     /// Size in bytes, or with K, M, G, T; +grow by, -shrink by, <at most, >at least, /round down or %round up to a multiple
     #[arg(short, long, value_name = "SIZE", value_parser = Size::parse, allow_hyphen_values = true, required_unless_present = "reference")]
     size: Option<Size>,
@@ -98,8 +101,8 @@ impl Edit for Arguments {
             }
             (None, None) => return Err(Failure::usage("--size or --reference is missing")),
         };
-        for path in &self.paths {
-            let changed = self.truncate(session, path.as_bytes(), size);
+        for path in &session.paths(&self.paths, self.globs)? {
+            let changed = self.truncate(session, path, size);
             session.report.check(changed);
         }
         Ok(())

@@ -109,7 +109,8 @@ fn last_word(line: &str) -> Option<(usize, Vec<String>)> {
         // A new one.
         words.push(Default::default());
     }
-    let words = words.into_iter().map(|word| word.into_string().ok()).collect::<Option<Vec<String>>>()?;
+    let words =
+        words.into_iter().map(|word| word.into_text().into_string().ok()).collect::<Option<Vec<String>>>()?;
     Some((begin, words))
 }
 

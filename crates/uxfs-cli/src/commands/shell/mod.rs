@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, BufRead, IsTerminal},
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
     rc::Rc,
 };
@@ -15,13 +15,13 @@ use rustyline::{Config, Editor, error::ReadlineError, history::FileHistory};
 
 use self::{
     complete::Completion,
-    words::{Parsed, parse},
+    words::{Parsed, Word, parse},
 };
 use crate::{
     commands::{
         Context, cat, du,
         edit::{Edit, chmod, chown, cp, ln, mkdir, mknod, mv, put, rm, setfattr, touch, truncate},
-        find, freespace, get, ls, map, parents, stat, tree, xattr,
+        find, freespace, get, grep, ls, map, parents, stat, tree, xattr,
     },
     edit::{
         report::shown,
@@ -39,12 +39,18 @@ const HISTORY_LINES: usize = 2000;
 /// Longest command of a script.
 const COMMAND_BYTES_MAX: usize = 16 << 20;
 
+/// Commands whose words are files that are there. Words of put are files of the host, and others name what is to be made.
+const EXPANDING: [&str; 16] = [
+    "ls", "tree", "stat", "cat", "xattr", "map", "grep", "get", "rm", "rmdir", "mv", "cp", "chmod", "chown",
+    "touch", "setfattr",
+];
+
 /// Arguments of `uxfs shell`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without -c, commands are read at a prompt if standard input is a terminal, else from standard input as a \
     script. `help` lists them. Blanks separate words; `;` and line ends separate commands; quotes and backslashes quote; # \
-    begins a comment.\n\
+    begins a comment. Patterns (*, ?, [a-z], **) that are not quoted stand for the files that fit.\n\
     At the prompt each command is durable when it returns. A script becomes durable at its end and at `sync`; if it is \
     killed, the image has what the script had done up to some moment.\n\
     Examples: uxfs shell disk.img\n          \
@@ -109,6 +115,8 @@ enum Command {
     Cat(cat::Arguments),
     /// Show extended attributes and ACLs
     Xattr(xattr::Arguments),
+    /// Search files for lines, like grep
+    Grep(Box<grep::InShell>),
     /// Show the extent map of a file
     Map(map::Arguments),
     /// Show every path of an inode, from its parent pointers only
@@ -154,7 +162,8 @@ enum Command {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let session = arguments.image.open(context.json)?;
+    let mut session = arguments.image.open(context.json)?;
+    session.is_expanded = true;
     let mut shell = Shell {
         session,
         json: context.json,
@@ -255,7 +264,7 @@ impl Shell {
         Ok(())
     }
 
-    fn commands(&mut self, commands: Vec<Vec<OsString>>) {
+    fn commands(&mut self, commands: Vec<Vec<Word>>) {
         for words in commands {
             if self.is_over {
                 return;
@@ -273,8 +282,8 @@ impl Shell {
         }
     }
 
-    fn command(&mut self, words: Vec<OsString>) -> Outcome {
-        let line = match Line::try_parse_from(words) {
+    fn command(&mut self, words: Vec<Word>) -> Outcome {
+        let line = match Line::try_parse_from(self.expand(words)?) {
             Ok(line) => line,
             Err(error) => {
                 return Ok(crate::print_usage(&error, self.json));
@@ -287,11 +296,49 @@ impl Shell {
         Ok(outcome)
     }
 
+    /// Puts the files in place of patterns that are not quoted, for commands on files that are there.
+    fn expand(&mut self, words: Vec<Word>) -> Result<Vec<OsString>, Failure> {
+        let last = words.len().saturating_sub(1);
+        let mut expanded: Vec<OsString> = Vec::with_capacity(words.len());
+        let mut is_expanding = false;
+        for (index, word) in words.into_iter().enumerate() {
+            let is_of_host = index == last && expanded.first().is_some_and(|command| command == "get");
+            let pattern = word.pattern().map(<[u8]>::to_vec).map(OsString::from_vec);
+            let text = word.into_text();
+            match pattern.filter(|_| is_expanding && !is_of_host && !text.as_bytes().starts_with(b"-")) {
+                Some(pattern) => {
+                    let paths = match self.session.paths_of_pattern(&pattern, &text) {
+                        Ok(paths) => paths,
+                        // It may be the pattern of lines, as for other shells.
+                        Err(_) if expanded.first().is_some_and(|command| command == "grep") => {
+                            expanded.push(text);
+                            continue;
+                        }
+                        Err(failure) => return Err(failure),
+                    };
+                    // Words of digits stand for inodes.
+                    let is_number = |path: &Vec<u8>| path.iter().all(u8::is_ascii_digit);
+                    expanded.extend(paths.into_iter().map(|path| match is_number(&path) {
+                        true => OsString::from_vec([b"./", &path[..]].concat()),
+                        false => OsString::from_vec(path),
+                    }));
+                }
+                None => expanded.push(text),
+            }
+            if index == 0 {
+                is_expanding =
+                    expanded.first().is_some_and(|command| EXPANDING.iter().any(|name| command == name));
+            }
+        }
+        Ok(expanded)
+    }
+
     fn dispatch(&mut self, command: &Command) -> Outcome {
         let context = Context {
             json: self.json,
             directory: Some(self.session.directory().to_vec()),
             image: Some(self.session.image().to_owned()),
+            is_expanded: true,
         };
         let filesystem = self.session.filesystem();
         match command {
@@ -307,6 +354,7 @@ impl Shell {
             Command::Stat(arguments) => return stat::run(filesystem, arguments, &context),
             Command::Cat(arguments) => return cat::run(filesystem, arguments, &context),
             Command::Xattr(arguments) => return xattr::run(filesystem, arguments, &context),
+            Command::Grep(arguments) => return grep::run_in_shell(filesystem, arguments, &context),
             Command::Map(arguments) => return map::run(filesystem, arguments, &context),
             Command::Parents(arguments) => return parents::run(filesystem, arguments, &context),
             Command::Freespace(arguments) => {

@@ -102,7 +102,7 @@ impl Printer {
             [(names.user(inode.uid()), inode.uid()), (names.group(inode.gid()), inode.gid())]
         {
             match name {
-                Some(name) => write!(output, "{:<8} ", text::escaped(name))?,
+                Some(name) => write!(output, "{:<8} ", text::escaped(name.as_bytes()))?,
                 None => write!(output, "{number:<8} ")?,
             }
         }

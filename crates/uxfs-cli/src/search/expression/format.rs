@@ -250,9 +250,9 @@ impl Field {
                 write!(bytes, "{zero}{:o}", inode.permissions())?;
             }
             Self::Mode => bytes.extend_from_slice(&text::mode_string(inode.mode())),
-            Self::User(names) => named(bytes, names.user(inode.uid()), inode.uid())?,
+            Self::User(names) => named(bytes, names.user(inode.uid()).map(str::as_bytes), inode.uid())?,
             Self::UserNumber => write!(bytes, "{}", inode.uid())?,
-            Self::Group(names) => named(bytes, names.group(inode.gid()), inode.gid())?,
+            Self::Group(names) => named(bytes, names.group(inode.gid()).map(str::as_bytes), inode.gid())?,
             Self::GroupNumber => write!(bytes, "{}", inode.gid())?,
             Self::Links => write!(bytes, "{}", inode.link_count())?,
             Self::Target => bytes.extend_from_slice(&subject.target()?.unwrap_or_default()),

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    collections::HashMap,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     rc::Rc,
@@ -16,31 +15,15 @@ use uxfs_volume::{
 
 use crate::{
     commands::Context,
-    edit::{people::People, time},
+    edit::{
+        people::{People, PeopleNames},
+        time,
+    },
     failure::Failure,
 };
 
 /// Names of users and groups by number.
-pub type Names = Rc<NamesOfNumbers>;
-
-/// Names of users and groups by number, from the image's own lists.
-#[derive(Debug)]
-pub struct NamesOfNumbers {
-    users: HashMap<u32, Vec<u8>>,
-    groups: HashMap<u32, Vec<u8>>,
-}
-
-impl NamesOfNumbers {
-    /// The name of a user.
-    pub fn user(&self, number: u32) -> Option<&[u8]> {
-        self.users.get(&number).map(Vec::as_slice)
-    }
-
-    /// The name of a group.
-    pub fn group(&self, number: u32) -> Option<&[u8]> {
-        self.groups.get(&number).map(Vec::as_slice)
-    }
-}
+pub type Names = Rc<PeopleNames>;
 
 /// Finds what words name. The lists of people are read once, and only where they are needed.
 #[derive(Debug)]
@@ -111,10 +94,7 @@ impl<'v> Lookup<'v> {
 
     /// Names by number.
     pub fn names(&self) -> Names {
-        let names = self.names.get_or_init(|| {
-            let people = self.people();
-            Rc::new(NamesOfNumbers { users: people.user_names(), groups: people.group_names() })
-        });
+        let names = self.names.get_or_init(|| Rc::new(PeopleNames::of_image(self.volume)));
         Rc::clone(names)
     }
 

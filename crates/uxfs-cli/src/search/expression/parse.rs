@@ -17,7 +17,7 @@ use super::{
     number::{DAY, nanoseconds_of},
     primary,
 };
-use crate::search::pattern::regular::Syntax;
+use crate::search::regular::Syntax;
 
 /// Parentheses within each other.
 pub const NESTING_MAX: usize = 256;

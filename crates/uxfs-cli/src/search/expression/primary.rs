@@ -13,10 +13,8 @@ use super::{
 };
 use crate::{
     edit::mode::ModeChange,
-    search::pattern::{
-        glob::Glob,
-        regular::{self, Syntax},
-    },
+    glob::pattern::Pattern,
+    search::regular::{self, Syntax},
     text,
 };
 
@@ -33,11 +31,13 @@ pub fn parse(parser: &mut Parser<'_, '_>, word: &[u8]) -> Result<Node, String> {
         return Ok(Node::Action(action));
     }
     let test = match name {
-        "-name" | "-iname" => Test::Name(Glob::new(parser.argument(name)?, name == "-iname")),
-        "-path" | "-wholename" => Test::Path(Glob::new(parser.argument(name)?, false)),
-        "-ipath" | "-iwholename" => Test::Path(Glob::new(parser.argument(name)?, true)),
-        "-lname" | "-ilname" => Test::Target(Glob::new(parser.argument(name)?, name == "-ilname")),
-        "-xattr" => Test::Attribute(Glob::new(parser.argument(name)?, false)),
+        "-name" | "-iname" => Test::Name(Pattern::parse_fnmatch(parser.argument(name)?, name == "-iname")),
+        "-path" | "-wholename" => Test::Path(Pattern::parse_fnmatch(parser.argument(name)?, false)),
+        "-ipath" | "-iwholename" => Test::Path(Pattern::parse_fnmatch(parser.argument(name)?, true)),
+        "-lname" | "-ilname" => {
+            Test::Target(Pattern::parse_fnmatch(parser.argument(name)?, name == "-ilname"))
+        }
+        "-xattr" => Test::Attribute(Pattern::parse_fnmatch(parser.argument(name)?, false)),
         "-acl" => Test::AccessControlList,
         "-regex" | "-iregex" => {
             let pattern = parser.argument(name)?;

@@ -15,7 +15,7 @@ use super::{
     lookup::Names,
     number::{AgeTest, Comparison, SizeTest, nanoseconds_of},
 };
-use crate::search::{pattern::glob::Glob, subject::Subject};
+use crate::{glob::pattern::Pattern, search::subject::Subject};
 
 /// Cost of a test that looks only at what the directory's entry says.
 pub const BY_ENTRY: u8 = 0;
@@ -30,9 +30,9 @@ pub enum Test {
     /// Always this.
     Constant(bool),
     /// The last name.
-    Name(Glob),
+    Name(Pattern),
     /// The whole path.
-    Path(Glob),
+    Path(Pattern),
     /// The whole path, by a regular expression.
     Regex(Regex),
     /// One of these types.
@@ -60,9 +60,9 @@ pub enum Test {
     /// The number of names.
     Links(Comparison<u64>),
     /// The target of a symbolic link.
-    Target(Glob),
+    Target(Pattern),
     /// The name of an extended attribute.
-    Attribute(Glob),
+    Attribute(Pattern),
     /// An access control list.
     AccessControlList,
 }
@@ -157,8 +157,8 @@ impl Test {
     pub fn outlook(&self, outline: &Outline<'_>) -> Option<bool> {
         match self {
             Self::Constant(result) => Some(*result),
-            Self::Name(glob) => Some(glob.matches(outline.name)),
-            Self::Path(glob) => Some(glob.matches(outline.path)),
+            Self::Name(pattern) => Some(pattern.fits(outline.name)),
+            Self::Path(pattern) => Some(pattern.fits(outline.path)),
             Self::Regex(regex) => Some(regex.is_match(outline.path)),
             Self::Type(types) => outline.file_type.map(|file_type| types.contains(&file_type)),
             Self::Target(_) if outline.file_type.is_some_and(|known| known != FileType::SymbolicLink) => {
@@ -176,14 +176,14 @@ impl Test {
     pub fn holds(&self, subject: &Subject<'_>) -> Result<bool> {
         Ok(match self {
             Self::Constant(result) => *result,
-            Self::Name(glob) => glob.matches(subject.name()),
-            Self::Path(glob) => glob.matches(subject.path),
+            Self::Name(pattern) => pattern.fits(subject.name()),
+            Self::Path(pattern) => pattern.fits(subject.path),
             Self::Regex(regex) => regex.is_match(subject.path),
             Self::Type(types) => subject.file_type()?.is_some_and(|file_type| types.contains(&file_type)),
             Self::Inode(comparison) => comparison.holds(subject.number.get()),
-            Self::Target(glob) => subject.target()?.is_some_and(|target| glob.matches(&target)),
+            Self::Target(pattern) => subject.target()?.is_some_and(|target| pattern.fits(&target)),
             Self::Empty => is_empty(subject)?,
-            Self::Attribute(glob) => has_attribute(subject, glob)?,
+            Self::Attribute(pattern) => has_attribute(subject, pattern)?,
             Self::AccessControlList => has_list(subject)?,
             _ => self.holds_for_inode(subject.inode()?),
         })
@@ -226,14 +226,14 @@ fn is_empty(subject: &Subject<'_>) -> Result<bool> {
     }
 }
 
-fn has_attribute(subject: &Subject<'_>, glob: &Glob) -> Result<bool> {
+fn has_attribute(subject: &Subject<'_>, pattern: &Pattern) -> Result<bool> {
     let inode = subject.inode()?;
     if !inode.may_have_attributes() {
         return Ok(false);
     }
     let mut is_found = false;
     let mut compare = |name: &[u8]| {
-        is_found |= glob.matches(name);
+        is_found |= pattern.fits(name);
         if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     subject.volume.attributes(inode)?.visit_xattr_names(XattrView::Root, &mut compare)?;

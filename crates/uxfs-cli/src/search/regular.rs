@@ -3,7 +3,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::glob::{class_of, named};
+use crate::glob::pattern::{class, named};
 
 /// Longest program of one expression.
 const PROGRAM_BYTES_MAX: usize = 4 << 20;
@@ -216,8 +216,8 @@ fn bracket<'p>(rest: &'p [u8], text: &mut String) -> Result<&'p [u8], &'static s
                 return Ok(after);
             }
             [b'[', b':', ..] => {
-                let (name, after) = named(rest.get(1..).ok_or(WRONG)?, b':').ok_or(WRONG)?;
-                class_of(name).ok_or("a class in brackets is unknown")?;
+                let (name, after) = named(rest, b':').ok_or(WRONG)?;
+                class(name).ok_or("a class in brackets is unknown")?;
                 text.push_str(&format!("[:{}:]", String::from_utf8_lossy(name)));
                 rest = after;
             }
@@ -242,7 +242,7 @@ fn bracket<'p>(rest: &'p [u8], text: &mut String) -> Result<&'p [u8], &'static s
 
 fn element(text: &[u8]) -> Result<(u8, &[u8]), &'static str> {
     match text {
-        [b'[', kind @ (b'.' | b'='), ..] => match named(text.get(1..).unwrap_or_default(), *kind) {
+        [b'[', kind @ (b'.' | b'='), ..] => match named(text, *kind) {
             Some(([byte], rest)) => Ok((*byte, rest)),
             _ => Err("a name of several characters in brackets is unknown"),
         },
