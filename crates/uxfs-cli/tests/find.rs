@@ -159,8 +159,15 @@ impl Expressions<'_> {
             21 => (["-ctime", "-cmin"][random.index(2)], ["-2000", "+2000", "2000"][random.index(3)].into()),
             22 => {
                 let file = &self.tree.paths[random.index(self.tree.paths.len())];
-                // A path as long as this cannot be named.
-                let file = if file.as_os_str().len() > 3000 { OsStr::new(".") } else { file.as_os_str() };
+                // A path as long as this cannot be named. GNU find opens the file of -samefile: a pipe would never answer.
+                let may_be_named = file.as_os_str().len() < 3000
+                    && self
+                        .tree
+                        .mount
+                        .join(file)
+                        .symlink_metadata()
+                        .is_ok_and(|found| found.is_file() || found.is_dir() || found.is_symlink());
+                let file = if may_be_named { file.as_os_str() } else { OsStr::new(".") };
                 let tests = ["-newer", "-anewer", "-cnewer", "-newerma", "-neweram", "-newermc", "-samefile"];
                 (tests[random.index(tests.len())], file.to_owned())
             }
