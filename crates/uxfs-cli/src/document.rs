@@ -95,26 +95,48 @@ impl JsonInode {
 
 /// A file with its path: a line of `ls -l` and of `find`.
 #[derive(Debug, Serialize)]
-pub struct JsonFile {
+pub struct JsonFile<'a> {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
     #[serde(flatten)]
     inode: JsonInode,
     #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_hex: Option<String>,
 }
 
-impl JsonFile {
-    /// Copies it from an inode; `target` is that of a symbolic link.
-    pub fn new(path: &[u8], inode: &Inode, target: Option<&[u8]>) -> Self {
-        let (path, target) = (JsonName::new(path), target.map(JsonName::new));
+/// What a document of a file has beside the inode.
+#[derive(Debug, Default)]
+pub struct Beside<'a> {
+    /// Name of the owner.
+    pub user: Option<&'a str>,
+    /// Name of the group.
+    pub group: Option<&'a str>,
+    /// Security context, where it is wanted and there is one.
+    pub context: Option<&'a [u8]>,
+    /// Target of a symbolic link.
+    pub target: Option<&'a [u8]>,
+}
+
+impl<'a> JsonFile<'a> {
+    /// Copies it from an inode.
+    pub fn new(path: &[u8], inode: &Inode, beside: &Beside<'a>) -> Self {
+        let (path, target) = (JsonName::new(path), beside.target.map(JsonName::new));
         Self {
             path: path.text().to_owned(),
             path_hex: path.hex().map(str::to_owned),
             inode: JsonInode::new(inode),
+            user: beside.user,
+            group: beside.group,
+            context: beside.context.map(|context| String::from_utf8_lossy(context).into_owned()),
             target: target.as_ref().map(|target| target.text().to_owned()),
             target_hex: target.as_ref().and_then(|target| target.hex().map(str::to_owned)),
         }

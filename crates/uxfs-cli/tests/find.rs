@@ -386,7 +386,9 @@ fn documents_are_those_of_ls() {
     };
     let image = image.to_str().unwrap();
     let found = run(&["find", "--json", image, "/", "-mindepth", "1"]);
-    assert_eq!(found, run(&["ls", "-lR", "--json", image, "/"]));
+    let listed = run(&["ls", "-lR", "--json", image, "/"]);
+    let different = found.iter().zip(&listed).find(|(found, listed)| found != listed);
+    assert!(found.len() == listed.len() && different.is_none(), "{different:?}");
     assert!(found.len() > 100);
 }
 

@@ -60,7 +60,8 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let parsed = parse::parse(words, &lookup);
     let parsed = parsed.map_err(|message| lookup.trouble().unwrap_or_else(|| Failure::usage(message)));
     let Parsed { expression, settings } = parsed?;
-    let printer = Printer { output: Output::new(), json: context.json, now, is_pruned: false };
+    let documents = context.json.then(|| lookup.names());
+    let printer = Printer { output: Output::new(), documents, now, is_pruned: false };
     let mut search = Search {
         walk: Walk::new(filesystem),
         needs_inodes: expression.may_need_inode(&printer),

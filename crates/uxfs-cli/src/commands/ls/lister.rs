@@ -10,7 +10,7 @@ use uxfs_volume::{
 
 use super::{
     arguments::{Arguments, Layout, Marks, Settings, When},
-    json::{self, Beside},
+    json,
     order::{self, Key},
     paint::Paint,
     row::{Needs, Reader, Row, Rows},
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     commands::Context,
+    document::{Beside, JsonFile},
     edit::people::PeopleNames,
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
@@ -487,7 +488,8 @@ impl<'a> Lister<'a> {
             });
         }
         (beside.target, beside.context) = (target.as_deref(), context.as_deref());
-        json::print_long(&mut self.output, path, &inode, &beside)
+        self.output.json(&JsonFile::new(path, &inode, &beside))?;
+        Ok(())
     }
 
     /// The directories among the rows.

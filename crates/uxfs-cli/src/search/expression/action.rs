@@ -7,7 +7,7 @@ use uxfs_volume::inode::{FileType, Inode, Timestamp};
 
 use super::{Actor, Halt, format::Format, lookup::Names};
 use crate::{
-    document::JsonFile,
+    document::{Beside, JsonFile},
     output::Output,
     search::{calendar, subject::Subject},
     text,
@@ -39,8 +39,8 @@ pub enum Action {
 pub struct Printer {
     /// Where it prints.
     pub output: Output,
-    /// Every action that prints gives a document.
-    pub json: bool,
+    /// Every action that prints gives a document, with these names of people.
+    pub documents: Option<Names>,
     /// The moment that decides how `-ls` shows times.
     pub now: Timestamp,
     /// `-prune` was met for the file at hand.
@@ -54,10 +54,16 @@ impl Actor for Printer {
             Action::False => return Ok(false),
             Action::Prune => self.is_pruned = true,
             Action::Quit => return Err(Halt::Quit),
-            Action::Print | Action::PrintZero | Action::List(_) if self.json => {
-                let inode = subject.inode()?;
-                let target = subject.target()?;
-                self.output.json(&JsonFile::new(subject.path, inode, target.as_deref()))?;
+            Action::Print | Action::PrintZero | Action::List(_) if self.documents.is_some() => {
+                let (inode, target) = (subject.inode()?, subject.target()?);
+                let names = self.documents.as_deref();
+                let beside = Beside {
+                    user: names.and_then(|names| names.user(inode.uid())),
+                    group: names.and_then(|names| names.group(inode.gid())),
+                    target: target.as_deref(),
+                    ..Beside::default()
+                };
+                self.output.json(&JsonFile::new(subject.path, inode, &beside))?;
             }
             Action::Print => {
                 self.output.name(subject.path)?;
@@ -75,7 +81,7 @@ impl Actor for Printer {
 
     fn needs_inode(&self, action: &Action) -> bool {
         match action {
-            Action::Print | Action::PrintZero => self.json,
+            Action::Print | Action::PrintZero => self.documents.is_some(),
             Action::List(_) => true,
             Action::Format(format) => format.needs_inode(),
             Action::Prune | Action::Quit | Action::True | Action::False => false,
