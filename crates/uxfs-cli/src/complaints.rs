@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Display, io};
 
+use serde_json::json;
+use uxfs_block::words::without_error_numbers;
 use uxfs_volume::error::Error;
 
 use crate::{
     failure::{Exit, Failure, exit_of},
-    output::notice,
+    output::{is_json, message, notice},
 };
 
 /// Problems that a command prints one by one. A damaged image may have millions: the others are counted by kind.
@@ -40,7 +42,7 @@ impl Complaints {
         self.raise(exit);
         if self.told < TOLD_MAX {
             self.told += 1;
-            notice!("{message}");
+            tell(kind, exit, &message.to_string());
         } else {
             *self.others.entry(kind).or_default() += 1;
         }
@@ -101,6 +103,14 @@ impl Drop for Complaints {
             notice!("{rest}");
         }
     }
+}
+
+fn tell(kind: &str, exit: Exit, message: &str) {
+    if !is_json() {
+        return notice!("{message}");
+    }
+    let words = without_error_numbers(message);
+    message!("{}", json!({"problem": {"kind": kind, "exit_code": exit as u8, "message": words}}));
 }
 
 /// The kind under which an error is counted.

@@ -14,6 +14,7 @@ use uxfs_format::{
     superblock::SuperblockFault,
     units::AgNumber,
 };
+use uxfs_journal::LogState;
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_volume::error::{Error, OperationError};
@@ -119,6 +120,18 @@ impl ImageArguments {
             true => self.mount(repaired.device, false),
             false => self.mount_tolerantly(repaired.device),
         }
+    }
+
+    /// As [`open`](Self::open), with the state that the log has in the image. `None` where the image is not shown as it is.
+    pub fn open_with_log_state(&self) -> Result<(MountedImage, Option<LogState>), Failure> {
+        if self.repaired || self.is_tolerant() {
+            return Ok((self.open()?, None));
+        }
+        let device = self.device()?;
+        let image = self.mount(Arc::clone(&device), self.ignore_log)?;
+        // An external log cannot be examined, nor one that is damaged and was left aside.
+        let state = uxfs_journal::examine(&*device, image.geometry()).ok();
+        Ok((image, state))
     }
 
     /// Mounts what [`device`](Self::device) gave, whatever the state of its log.

@@ -4,6 +4,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `calendar` | times by the letters of strftime and find |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
@@ -32,6 +33,7 @@
 // They panic where the output is closed or full: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod calendar;
 pub mod commands;
 pub mod complaints;
 pub mod compressed;
@@ -70,7 +72,7 @@ use uxfs_block::cache::pressure;
 use crate::{
     commands::{Command, Context},
     failure::{Complaints, Exit, Failure},
-    output::{notice, program, set_program},
+    output::{notice, program, set_json, set_program},
 };
 
 /// XFS without the kernel: make, fill, read, change and recover XFS V5 images from user space, without root.
@@ -131,6 +133,14 @@ pub(crate) fn print_clap(error: &clap::Error) -> io::Result<()> {
     }
 }
 
+/// What is wrong with a command line, in one line: what clap says in front of the usage and its tips.
+fn words_of(error: &clap::Error) -> String {
+    let words = error.to_string();
+    let words = words.strip_prefix("error: ").unwrap_or(&words);
+    let what = words.split("\n\n").next().unwrap_or(words);
+    what.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The exit code. mkfs.xfs has one for all that goes wrong.
 fn code_of(exit: Exit) -> ExitCode {
     match exit {
@@ -147,6 +157,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return exit;
     }
     let first = arguments.get(1).cloned().unwrap_or_default();
+    let wants_json = arguments.iter().any(|argument| argument == "--json");
     let arguments = match Arguments::try_parse_from(by_name_of_link(arguments)) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -154,11 +165,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if error.kind() == ErrorKind::InvalidSubcommand && Path::new(&first).is_file() {
                 let failure = Failure::usage("it is a file, and no command");
                 let remedy = "uxfs mount IMAGE DIRECTORY mounts an image; for mount(8) and fstab link /sbin/mount.fuse.uxfs to this program";
-                return failure.about(Path::new(&first).display()).with_remedy(remedy).report(false);
+                return failure.about(Path::new(&first).display()).with_remedy(remedy).report(wants_json);
+            }
+            if wants_json && error.use_stderr() {
+                return code_of(Failure::usage(words_of(&error)).tell(true));
             }
             return code_of(print_usage(&error, false));
         }
     };
+    if arguments.json {
+        set_json();
+    }
     let context = Context { json: arguments.json, ..Context::default() };
     // Whatever file systems the command opens: without the watch their caches merely keep to their budgets. A command that forks
     // has no thread before; its child starts the watch itself.

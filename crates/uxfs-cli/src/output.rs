@@ -12,7 +12,8 @@ use std::{
 };
 
 use serde::Serialize;
-use uxfs_block::words::in_words;
+use serde_json::json;
+use uxfs_block::words::{in_words, without_error_numbers};
 
 use crate::failure::Failure;
 
@@ -22,13 +23,9 @@ macro_rules! message {
 }
 pub(crate) use message;
 
-/// As [`message!`], with the name in front by which the program was called.
+/// As [`message!`], with the name in front by which the program was called; with `--json` as a document.
 macro_rules! notice {
-    ($($argument:tt)*) => {
-        $crate::output::write_message(
-            ::std::format_args!("{}: {}", $crate::output::program(), ::std::format_args!($($argument)*)),
-        )
-    };
+    ($($argument:tt)*) => { $crate::output::write_notice(::std::format_args!($($argument)*)) };
 }
 pub(crate) use notice;
 
@@ -61,6 +58,32 @@ pub(crate) fn must_be_open() -> Result<(), Failure> {
     match IS_CLOSED.get() {
         Some(()) => Err(Failure::failed("standard output is closed: what goes there would be lost")),
         None => Ok(()),
+    }
+}
+
+/// Set where the command prints JSON.
+static IS_JSON: OnceLock<()> = OnceLock::new();
+
+/// From now on what is told on standard error are documents, a line each.
+pub(crate) fn set_json() {
+    let _ = IS_JSON.set(());
+}
+
+/// Whether they are.
+pub(crate) fn is_json() -> bool {
+    IS_JSON.get().is_some()
+}
+
+/// Tells one thing: a line of text, or a document whose only field says what it is.
+pub fn write_notice(text: fmt::Arguments<'_>) {
+    if !is_json() {
+        return write_message(format_args!("{}: {text}", program()));
+    }
+    let text = text.to_string();
+    let text = without_error_numbers(&text);
+    match text.strip_prefix("warning: ") {
+        Some(text) => write_message(format_args!("{}", json!({"warning": {"message": text}}))),
+        None => write_message(format_args!("{}", json!({"notice": {"message": text}}))),
     }
 }
 

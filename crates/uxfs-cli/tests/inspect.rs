@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use uxfs_testkit::golden::GoldenImage;
+use uxfs_testkit::{golden::GoldenImage, judges::Judge, require};
 
 fn inspect(image: &Path, words: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
@@ -121,4 +121,39 @@ fn a_packed_image_is_told_from_a_file_of_another_kind() {
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn space_and_the_state_of_the_log_are_told() {
+    require!(Judge::XfsDb);
+    let image = GoldenImage::named("dirty-log").unwrap().unpacked().unwrap();
+    let info = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let output = command.arg("info").args(options).arg(&*image).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let document = |options: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&info(&[&["--json"], options].concat())).unwrap()
+    };
+    assert_eq!(document(&[])["log"]["state"], "dirty");
+    assert!(document(&["--tolerant"])["log"]["state"].is_null());
+    assert!(info(&[]).contains("dirty: the numbers are those after its replay"));
+    assert!(info(&["--ignore-log"]).contains("=dirty\n"));
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    assert!(replay.arg("replay").arg(&*image).output().unwrap().status.success());
+    let mut judge = Judge::XfsDb.command();
+    let judge =
+        judge.args(["-r", "-c", "sb 0", "-c", "p dblocks fdblocks blocksize"]).arg(&*image).output().unwrap();
+    let judged = text(&judge.stdout);
+    let number = |name: &str| -> u64 {
+        let line = judged.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+        line.unwrap().parse().unwrap()
+    };
+    let document = document(&[]);
+    assert_eq!(document["log"]["state"], "clean");
+    assert_eq!(document["size_bytes"], number("dblocks") * number("blocksize"));
+    assert_eq!(document["free_bytes"], number("fdblocks") * number("blocksize"));
+    let percent = number("fdblocks") as f64 * 100.0 / number("dblocks") as f64;
+    assert!((document["free_percent"].as_f64().unwrap() - percent).abs() <= 0.05);
 }

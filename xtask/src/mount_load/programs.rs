@@ -74,24 +74,34 @@ pub fn dbench(stage: &Stage) -> Result<String> {
     Ok(format!("MB/s of clients: {}", said.join(", ")))
 }
 
-/// Files are made with each of fs_mark's ways to sync them.
+/// Files are made with each of fs_mark's ways to sync them, then many in many directories; again until the time is over.
 pub fn fsmark(stage: &Stage) -> Result<String> {
+    const MANY_DIRECTORIES: &str = "-t 4 -D 1000 -N 100 -n 25000 -s 0 -S 0";
+    const SYNCED: &str = "-t 4 -D 64 -N 32 -n 2000 -s 5000 -S";
     let place = Place::mounted(stage, "6G", limit(stage, 10 * MINUTE))?;
-    for method in 0..8 {
-        let directory = place.join(format!("method-{method}"));
-        fs::create_dir(&directory)?;
-        let mut command = Command::new(&stage.uxfs);
-        command
-            .args(["bench", "fsmark", "-t", "4", "-D", "64", "-N", "32", "-n", "2000", "-s", "5000", "-k"]);
-        command.args(["-S", &method.to_string(), "-d"]).arg(&directory);
-        program::run(&mut command, 3 * MINUTE)?;
+    let begun = Instant::now();
+    let mut rounds = 0;
+    loop {
+        for method in 0..8 {
+            let keeps = if rounds == 0 { "-k" } else { "" };
+            let directory = place.join(format!("method-{method}-{rounds}"));
+            run_fsmark(stage, &directory, &format!("{SYNCED} {method} {keeps}"))?;
+        }
+        run_fsmark(stage, &place.join(format!("many-{rounds}")), MANY_DIRECTORIES)?;
+        rounds += 1;
+        if begun.elapsed() >= stage.time {
+            break;
+        }
     }
-    let mut command = Command::new(&stage.uxfs);
-    command
-        .args(["bench", "fsmark", "-t", "4", "-D", "1000", "-N", "100", "-n", "25000", "-s", "0", "-S", "0"]);
-    program::run(command.arg("-d").arg(place.path()), 5 * MINUTE)?;
     let paths = place.finish()?;
-    Ok(format!("8 ways to sync 8,000 files, then 100,000 made and removed; {paths} paths"))
+    Ok(format!("{rounds} rounds of 8 ways to sync 8,000 files and 100,000 made and removed; {paths} paths"))
+}
+
+fn run_fsmark(stage: &Stage, directory: &Path, options: &str) -> Result<()> {
+    fs::create_dir(directory)?;
+    let mut command = Command::new(&stage.uxfs);
+    command.args(["bench", "fsmark"]).args(options.split_whitespace()).arg("-d").arg(directory);
+    program::run(&mut command, 5 * MINUTE).map(drop)
 }
 
 /// Unpacks an archive of this repository into a new directory; gives the directory.

@@ -18,7 +18,7 @@ use crate::{
     image::ImageArguments,
     output::{JsonName, Output},
     place::PlaceArguments,
-    search::amount::Unit,
+    search::amount::{Unit, UnitArguments},
 };
 
 /// Arguments of `uxfs df`.
@@ -26,7 +26,8 @@ use crate::{
 #[command(
     after_help = "The numbers are those that the kernel gives of the mounted file system: without the log, the space that is kept for \
     btrees, and the blocks that are reserved. A dirty log is replayed in memory; nothing is written.\n\
-    Example: uxfs df -h disk.img"
+    Example: uxfs df -h disk.img",
+    mut_arg("si", |argument| argument.short('H'))
 )]
 pub struct Arguments {
     /// Image files or block devices
@@ -38,21 +39,8 @@ pub struct Arguments {
     /// Show the type
     #[arg(short = 'T', long)]
     print_type: bool,
-    /// Sizes such as 1.5k, in powers of 1000
-    #[arg(short = 'H', overrides_with_all = ["human_readable", "block_size", "kibibytes", "mebibytes"])]
-    si: bool,
-    /// Sizes such as 1.5K, in powers of 1024
-    #[arg(short = 'h', long, overrides_with_all = ["si", "block_size", "kibibytes", "mebibytes"])]
-    human_readable: bool,
-    /// Sizes in units of SIZE
-    #[arg(short = 'B', long, value_name = "SIZE", value_parser = Unit::parse, overrides_with_all = ["human_readable", "si", "kibibytes", "mebibytes"])]
-    block_size: Option<Unit>,
-    /// Sizes in units of 1024 bytes
-    #[arg(short = 'k', overrides_with_all = ["human_readable", "si", "block_size", "mebibytes"])]
-    kibibytes: bool,
-    /// Sizes in units of 1048576 bytes
-    #[arg(short = 'm', overrides_with_all = ["human_readable", "si", "block_size", "kibibytes"])]
-    mebibytes: bool,
+    #[command(flatten)]
+    unit: UnitArguments,
     #[command(flatten)]
     place: PlaceArguments,
     /// Show the file systems as `uxfs repair` would leave them; nothing is written
@@ -174,21 +162,9 @@ fn document(row: &Row) -> serde_json::Value {
     document
 }
 
-impl Arguments {
-    fn unit(&self) -> Unit {
-        match () {
-            () if self.human_readable => Unit::Human,
-            () if self.si => Unit::HumanSi,
-            () if self.kibibytes => Unit::of(1 << 10),
-            () if self.mebibytes => Unit::of(1 << 20),
-            () => self.block_size.clone().unwrap_or_else(|| Unit::of(1 << 10)),
-        }
-    }
-}
-
 /// Prints a table. Its first column is as wide as the longest name, the others are aligned on the right.
 fn print(arguments: &Arguments, rows: &[Row], output: &mut Output) -> Result<(), Failure> {
-    let unit = arguments.unit();
+    let unit = arguments.unit.unit().unwrap_or_else(|| Unit::of(1 << 10));
     let size = unit.heading();
     let heads = match arguments.inodes {
         true => ["Inodes", "IUsed", "IFree", "IUse%"],

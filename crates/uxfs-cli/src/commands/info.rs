@@ -8,10 +8,11 @@ use uxfs_mkfs::summary::{Summary, log_sector_bytes, log_stripe_unit_bytes, switc
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    commands::Context,
+    commands::{Context, inspect::log::state_name},
     failure::{Exit, Failure, Outcome},
     image::ImageArguments,
     output::{JsonName, Output},
+    text::human_size,
 };
 
 /// Arguments of `uxfs info`.
@@ -24,20 +25,50 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
+    let (filesystem, log) = arguments.image.open_with_log_state()?;
+    let log = log.as_ref().map(state_name);
     let mut output = Output::new();
     if context.json {
-        output.json(&document(&filesystem))?;
+        output.json(&document(&filesystem, log))?;
     } else {
         print(&filesystem, &arguments.image.image.display().to_string(), &mut output)?;
+        print_state(&Space::of(&filesystem), log, arguments.image.ignore_log, &mut output)?;
     }
     output.finish()?;
     filesystem.conclude(Ok(Exit::Success))
 }
 
-fn document(filesystem: &Volume) -> serde_json::Value {
+/// Bytes for data, and those that are free.
+struct Space {
+    size_bytes: u64,
+    free_bytes: u64,
+}
+
+impl Space {
+    fn of(filesystem: &Volume) -> Self {
+        let superblock = filesystem.superblock();
+        let block_bytes = u64::from(superblock.block_size_bytes.get());
+        let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
+        Self {
+            size_bytes: bytes(superblock.data_blocks.get()),
+            free_bytes: bytes(superblock.free_data_blocks.get()),
+        }
+    }
+
+    /// With a digit behind the point.
+    fn free_percent(&self) -> f64 {
+        (self.free_bytes as f64 * 1000.0 / self.size_bytes.max(1) as f64).round() / 10.0
+    }
+}
+
+fn document(filesystem: &Volume, log: Option<&str>) -> serde_json::Value {
     let superblock = filesystem.superblock();
+    let space = Space::of(filesystem);
     let mut document = layout_document(superblock);
+    document["size_bytes"] = space.size_bytes.into();
+    document["free_bytes"] = space.free_bytes.into();
+    document["free_percent"] = space.free_percent().into();
+    document["log"]["state"] = log.into();
     document["counters"] = json!({
         "inodes_allocated": superblock.inode_count.get(),
         "inodes_free": superblock.free_inodes.get(),
@@ -101,5 +132,25 @@ fn print_identity(filesystem: &Volume, output: &mut Output) -> Result<(), Failur
         "counters =                       inodes={}, free inodes={}, free blocks={}",
         superblock.inode_count, superblock.free_inodes, superblock.free_data_blocks
     )?;
+    Ok(())
+}
+
+fn print_state(
+    space: &Space,
+    log: Option<&str>,
+    ignores_log: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let Space { size_bytes, free_bytes } = *space;
+    let (size, free) = (human_size(size_bytes), human_size(free_bytes));
+    let percent = space.free_percent();
+    writeln!(output, "space    ={size_bytes} bytes ({size}), {free_bytes} free ({free}, {percent} %)")?;
+    match log {
+        Some("dirty") if !ignores_log => {
+            writeln!(output, "log is   =dirty: the numbers are those after its replay")?
+        }
+        Some(state) => writeln!(output, "log is   ={state}")?,
+        None => {}
+    }
     Ok(())
 }

@@ -129,6 +129,39 @@ fn human(number: u64, base: u64) -> String {
     number.to_string()
 }
 
+/// The unit of sizes; of several the last one counts.
+#[derive(Debug, clap::Args)]
+pub struct UnitArguments {
+    /// Sizes such as 1.5K, in powers of 1024
+    #[arg(short = 'h', long, overrides_with_all = ["si", "block_size", "kibibytes", "mebibytes"])]
+    human_readable: bool,
+    /// Sizes such as 1.5k, in powers of 1000
+    #[arg(long, overrides_with_all = ["human_readable", "block_size", "kibibytes", "mebibytes"])]
+    si: bool,
+    /// Sizes in units of SIZE
+    #[arg(short = 'B', long, value_name = "SIZE", value_parser = Unit::parse, overrides_with_all = ["human_readable", "si", "kibibytes", "mebibytes"])]
+    block_size: Option<Unit>,
+    /// Sizes in units of 1024 bytes
+    #[arg(short = 'k', overrides_with_all = ["human_readable", "si", "block_size", "mebibytes"])]
+    kibibytes: bool,
+    /// Sizes in units of 1048576 bytes
+    #[arg(short = 'm', overrides_with_all = ["human_readable", "si", "block_size", "kibibytes"])]
+    mebibytes: bool,
+}
+
+impl UnitArguments {
+    /// The unit that is asked for.
+    pub fn unit(&self) -> Option<Unit> {
+        match () {
+            () if self.human_readable => Some(Unit::Human),
+            () if self.si => Some(Unit::HumanSi),
+            () if self.kibibytes => Some(Unit::of(1 << 10)),
+            () if self.mebibytes => Some(Unit::of(1 << 20)),
+            () => self.block_size.clone(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,10 +16,8 @@
 //! | [`expression`] | the expressions of find |
 //! | [`usage`] | how much space trees take, as du counts it |
 //! | [`amount`] | sizes as du and df print them |
-//! | [`calendar`] | times in the formats of find |
 
 pub mod amount;
-pub mod calendar;
 pub mod entries;
 pub mod expression;
 pub mod regular;

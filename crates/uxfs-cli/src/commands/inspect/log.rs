@@ -74,7 +74,7 @@ fn complain(shown: &mut Shown<'_>, filesystem: &Volume, record: &LoggedRecord) -
     Ok(())
 }
 
-fn state_name(state: &LogState) -> &'static str {
+pub(crate) fn state_name(state: &LogState) -> &'static str {
     match state {
         LogState::Empty => "empty",
         LogState::Clean(_) => "clean",

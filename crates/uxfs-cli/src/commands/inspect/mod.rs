@@ -30,7 +30,7 @@ use crate::{
 };
 
 mod document;
-mod log;
+pub(crate) mod log;
 mod object;
 
 /// Arguments of `uxfs inspect`.

@@ -7,23 +7,8 @@ use std::{
 
 use uxfs_volume::inode::Timestamp;
 
-use crate::text::Moment;
+use crate::{calendar, text::Moment};
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 /// Half of a year of 365.2425 days.
 const RECENT_SECONDS: i64 = 31_556_952 / 2;
 
@@ -168,58 +153,21 @@ fn clock(output: &mut Vec<u8>, moment: &Moment) {
     digits(output, moment.minute, 2);
 }
 
+/// The fields of the usual styles are written without the machinery of formats: a long list is full of them.
 fn write_field(output: &mut Vec<u8>, field: u8, time: Timestamp, moment: &Moment) -> io::Result<()> {
-    let month = MONTHS.get(moment.month as usize - 1).copied().unwrap_or_default();
-    let weekday = (time.seconds.div_euclid(86_400) + 4).rem_euclid(7);
-    let day = DAYS.get(weekday as usize).copied().unwrap_or_default();
     match field {
         b'Y' => year(output, moment.year),
         b'm' => digits(output, moment.month, 2),
         b'd' => digits(output, moment.day, 2),
         b'H' => digits(output, moment.hour, 2),
-        b'I' => digits(output, (moment.hour + 11) % 12 + 1, 2),
         b'M' => digits(output, moment.minute, 2),
         b'S' => digits(output, moment.second, 2),
         b'N' => digits(output, time.nanoseconds, 9),
-        b'b' => output.extend_from_slice(month.get(..3).unwrap_or(month).as_bytes()),
-        b'B' => output.extend_from_slice(month.as_bytes()),
-        b'a' => output.extend_from_slice(day.get(..3).unwrap_or(day).as_bytes()),
-        b'A' => output.extend_from_slice(day.as_bytes()),
-        b'e' => write!(output, "{:>2}", moment.day)?,
-        b'k' => write!(output, "{:>2}", moment.hour)?,
-        b'l' => write!(output, "{:>2}", (moment.hour + 11) % 12 + 1)?,
-        b'p' => output.extend_from_slice(if moment.hour < 12 { b"AM" } else { b"PM" }),
-        b'j' => digits(output, day_of_year(time.seconds, moment.year), 3),
-        b'y' => digits(output, moment.year.rem_euclid(100) as u32, 2),
         b'F' => date(output, moment),
         b'R' => clock(output, moment),
-        b'T' => {
-            clock(output, moment);
-            output.push(b':');
-            digits(output, moment.second, 2);
-        }
-        b'D' => {
-            digits(output, moment.month, 2);
-            output.push(b'/');
-            digits(output, moment.day, 2);
-            output.push(b'/');
-            digits(output, moment.year.rem_euclid(100) as u32, 2);
-        }
-        b's' => write!(output, "{}", time.seconds)?,
-        b'z' => output.extend_from_slice(b"+0000"),
-        b'Z' => output.extend_from_slice(b"UTC"),
-        b'n' => output.push(b'\n'),
-        b't' => output.push(b'\t'),
-        _ => {}
+        _ => calendar::write(output, field, time)?,
     }
     Ok(())
-}
-
-/// The day of the year, from 1.
-fn day_of_year(seconds: i64, year: i64) -> u32 {
-    let day = seconds.div_euclid(86_400);
-    let is_before = |begin: i64| Moment::from_unix_seconds(begin * 86_400).year < year;
-    (1..=366).find(|number| is_before(day - number)).map_or(366, |number| number as u32)
 }
 
 #[cfg(test)]

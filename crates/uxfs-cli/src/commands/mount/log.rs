@@ -13,7 +13,7 @@ use uxfs_fuse::log::Level;
 
 use crate::{
     failure::{Exit, Failure},
-    output::program,
+    output::{is_json, program},
 };
 
 /// Where the system's log takes messages: that of syslog, and of journald.
@@ -22,13 +22,7 @@ const SYSTEM: &str = "/dev/log";
 const FACILITY: u8 = 3 << 3;
 
 static IS_SYSTEM: AtomicBool = AtomicBool::new(false);
-static IS_JSON: AtomicBool = AtomicBool::new(false);
 static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
-
-/// From now on messages on standard error are JSON documents, a line each.
-pub fn in_json() {
-    IS_JSON.store(true, Ordering::Relaxed);
-}
 
 /// From now on messages go to the system's log: nothing reads standard error any more.
 pub fn to_system() {
@@ -59,8 +53,8 @@ pub fn failure(failure: &Failure) -> Exit {
 /// Passes on a line of the process that serves.
 pub fn pass_on(line: &str) {
     let (level, text) = Level::split(line);
-    if let Some(failure) = failure_in_json(text) {
-        return tell_failure(&failure, text);
+    if let Some((level, words)) = document(text) {
+        return tell_document(level, &words, text);
     }
     // A command's message begins with the name of the program.
     let text = text.strip_prefix(program()).and_then(|text| text.strip_prefix(": ")).unwrap_or(text);
@@ -68,18 +62,22 @@ pub fn pass_on(line: &str) {
     tell(level.unwrap_or(usual), text);
 }
 
-/// The words of a failure, as a command with `--json` reports it.
-fn failure_in_json(line: &str) -> Option<String> {
+/// What a document tells that the process that serves has made with `--json`.
+fn document(line: &str) -> Option<(Level, String)> {
     let document: serde_json::Value = serde_json::from_str(line).ok()?;
-    Some(document.get("error")?.get("message")?.as_str()?.to_owned())
+    let (key, told) = document.as_object()?.iter().next()?;
+    let level = if key == "error" { Level::Error } else { Level::Warning };
+    Some((level, told.get("message")?.as_str()?.to_owned()))
 }
 
-/// Passes on a failure that is reported in JSON already, with its exit code.
-fn tell_failure(words: &str, line: &str) {
+/// Passes on a document as it is.
+fn tell_document(level: Level, words: &str, line: &str) {
     if is_system() {
-        return tell(Level::Error, words);
+        return tell(level, words);
     }
-    words.clone_into(&mut LAST_ERROR.lock());
+    if level == Level::Error {
+        words.clone_into(&mut LAST_ERROR.lock());
+    }
     put(line);
 }
 
@@ -90,10 +88,12 @@ pub fn tell(level: Level, text: &str) {
         LAST_ERROR.lock().clone_from(&text);
     }
     if !is_system() {
-        return put(&match IS_JSON.load(Ordering::Relaxed) {
-            true => json!({ level.name(): { "message": text } }).to_string(),
-            false => format!("{}: {text}", program()),
-        });
+        return match (is_json(), level) {
+            (false, _) => put(&format!("{}: {text}", program())),
+            (true, Level::Error) => put(&json!({"error": {"message": text}}).to_string()),
+            (true, Level::Warning) => put(&json!({"warning": {"message": text}}).to_string()),
+            (true, _) => put(&json!({"notice": {"message": text}}).to_string()),
+        };
     }
     let message = format!("<{}>uxfs[{}]: {text}", FACILITY | level as u8, std::process::id());
     // Without a log there is no place for it either; one that takes nothing now is not waited for.

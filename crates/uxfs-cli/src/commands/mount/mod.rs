@@ -74,9 +74,6 @@ pub struct Target {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    if context.json {
-        log::in_json();
-    }
     let options = arguments.parse()?;
     if options.is_remount {
         arguments.require_remountable(&options)?;

@@ -7,9 +7,10 @@ use uxfs_volume::inode::{FileType, Inode, Timestamp};
 
 use super::{Actor, Halt, format::Format, lookup::Names};
 use crate::{
+    calendar,
     document::{Beside, JsonFile},
     output::Output,
-    search::{calendar, subject::Subject},
+    search::subject::Subject,
     text,
 };
 

@@ -8,11 +8,7 @@ use std::{
 use uxfs_volume::inode::FileType;
 
 use super::{Halt, action::sectors_of, lookup::Lookup, lookup::Names, test::Time};
-use crate::{
-    output::Output,
-    search::{calendar, subject::Subject},
-    text,
-};
+use crate::{calendar, output::Output, search::subject::Subject, text};
 
 /// Widest field.
 const WIDTH_MAX: usize = 4096;
@@ -257,7 +253,7 @@ impl Field {
             Self::Links => write!(bytes, "{}", inode.link_count())?,
             Self::Target => bytes.extend_from_slice(&subject.target()?.unwrap_or_default()),
             Self::FullTime(time) => calendar::write_full(bytes, time.of(inode))?,
-            Self::Time(time, letter) => calendar::write(bytes, *letter, time.of(inode))?,
+            Self::Time(time, letter) => calendar::write_find(bytes, *letter, time.of(inode))?,
             _ => {}
         }
         Ok(())

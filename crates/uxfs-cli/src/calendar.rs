@@ -1,4 +1,4 @@
-//! Times in the formats of find: its letters are those of strftime, in universal time and the C locale.
+//! Times by the letters of strftime(3), in universal time and the C locale, and by those of find, whose seconds have a fraction.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// The letters that [`write`] knows.
+/// The letters that [`write_find`] knows.
 pub const LETTERS: &[u8] = b"@+aAbBcCdDeFgGhHIjklmMnprRsStTuUVwWxXyYzZ%";
 
 /// A moment with the fields that follow from it.
@@ -87,11 +87,25 @@ fn short(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Writes a time by one of the [`LETTERS`].
+/// Writes a time by a letter of strftime(3), or `N` for nanoseconds.
 ///
 /// # Errors
 /// Those of the output.
 pub fn write(output: &mut impl Write, letter: u8, time: Timestamp) -> io::Result<()> {
+    let Moment { hour, minute, second, .. } = Moment::from_unix_seconds(time.seconds);
+    match letter {
+        b'N' => write!(output, "{:09}", time.nanoseconds),
+        b'S' => write!(output, "{second:02}"),
+        b'T' | b'X' => write!(output, "{hour:02}:{minute:02}:{second:02}"),
+        _ => write_find(output, letter, time),
+    }
+}
+
+/// Writes a time by one of the [`LETTERS`] of find.
+///
+/// # Errors
+/// Those of the output.
+pub fn write_find(output: &mut impl Write, letter: u8, time: Timestamp) -> io::Result<()> {
     let fields = Fields::new(time);
     let Moment { year, month, day, hour, minute, second } = fields.at;
     let nanoseconds = time.nanoseconds;
@@ -207,7 +221,7 @@ mod tests {
     fn shown(letters: &str, seconds: i64, nanoseconds: u32) -> String {
         let mut text = Vec::new();
         for letter in letters.bytes() {
-            write(&mut text, letter, Timestamp { seconds, nanoseconds }).unwrap();
+            write_find(&mut text, letter, Timestamp { seconds, nanoseconds }).unwrap();
             text.push(b'|');
         }
         String::from_utf8(text).unwrap()
