@@ -12,6 +12,9 @@ use uxfs_volume::file_data::reader::{FilePiece, FileReader};
 /// Bytes at the beginning that decide whether a file is text.
 const BEGINNING_BYTES: usize = 32 << 10;
 
+/// The searcher asks for no place that lies further behind what it has read: its buffer holds a line at most, which is half as long.
+const LOOK_BACK_BYTES: u64 = 128 << 20;
+
 /// Zeros that a stream leaves out.
 #[derive(Debug, Default)]
 pub struct LeftOut {
@@ -82,6 +85,8 @@ impl<'a> Contents<'a> {
                 let mut left_out = self.left_out.borrow_mut();
                 left_out.places.push_back((self.position, length_bytes - 1));
                 left_out.total = left_out.total.saturating_add(length_bytes - 1);
+                // A file can have millions of holes, and no line that is printed.
+                left_out.before(self.position.saturating_sub(LOOK_BACK_BYTES));
                 self.zeros = 1;
             }
             Some(FilePiece::Hole { length_bytes, .. }) => self.zeros = length_bytes,
