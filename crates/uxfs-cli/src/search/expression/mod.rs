@@ -8,9 +8,9 @@
 //! | [`refused`] | the words of other finds that have no meaning here, and why |
 //! | [`lookup`] | what words name: files, people, times |
 //! | [`number`] | numbers with `+` and `-`, sizes and ages |
-//! | [`test`] | one test |
+//! | [`mod@test`] | one test |
 //! | [`action`] | one action, and where it prints |
-//! | [`format`] | the formats of `-printf` |
+//! | [`mod@format`] | the formats of `-printf` |
 //!
 //! The nesting of parentheses is limited when words are read ([`parse::NESTING_MAX`]), so the functions here may call themselves.
 
