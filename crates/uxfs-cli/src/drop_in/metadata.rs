@@ -17,6 +17,27 @@ const FAILED: u8 = 1;
 /// The command line of xfs_metadump was wrong.
 const USAGE: u8 = 2;
 
+/// Devices that both tools know, and uxfs does not.
+#[derive(Debug, clap::Args)]
+struct RefusedDevices {
+    /// An external log: refused
+    #[arg(short = 'l', value_name = "DEVICE")]
+    log_device: Option<PathBuf>,
+    /// A realtime section: refused
+    #[arg(short = 'r', value_name = "DEVICE")]
+    realtime_device: Option<PathBuf>,
+}
+
+impl RefusedDevices {
+    fn refuse(&self) -> Result<(), Failure> {
+        match (&self.log_device, &self.realtime_device) {
+            (Some(_), _) => Err(Failure::unsupported("option -l: an external log is not supported")),
+            (_, Some(_)) => Err(Failure::unsupported("option -r: a realtime section is not supported")),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Write the metadata of an XFS file system to a file, as xfs_metadump does
 #[derive(Debug, Parser)]
 #[command(
@@ -61,12 +82,8 @@ pub struct Dumping {
     /// The version of the dump: 2
     #[arg(short = 'v', value_name = "VERSION", default_value_t = 2)]
     dump_version: u8,
-    /// An external log: refused
-    #[arg(short = 'l', value_name = "DEVICE")]
-    log_device: Option<PathBuf>,
-    /// A realtime section: refused
-    #[arg(short = 'r', value_name = "DEVICE")]
-    realtime_device: Option<PathBuf>,
+    #[command(flatten)]
+    refused: RefusedDevices,
     /// Print the version and exit
     #[arg(short = 'V', id = "version")]
     version: bool,
@@ -95,12 +112,8 @@ pub struct Restoring {
     /// Show what the dump says of itself, and restore nothing
     #[arg(short = 'i', id = "information", conflicts_with = "target")]
     information: bool,
-    /// An external log: refused
-    #[arg(short = 'l', value_name = "DEVICE")]
-    log_device: Option<PathBuf>,
-    /// A realtime section: refused
-    #[arg(short = 'r', value_name = "DEVICE")]
-    realtime_device: Option<PathBuf>,
+    #[command(flatten)]
+    refused: RefusedDevices,
     /// Print the version and exit
     #[arg(short = 'V', id = "version")]
     version: bool,
@@ -124,17 +137,9 @@ pub(crate) fn restore(arguments: &[OsString]) -> u8 {
     }
 }
 
-fn refuse_devices(log: Option<&PathBuf>, realtime: Option<&PathBuf>) -> Result<(), Failure> {
-    match (log, realtime) {
-        (Some(_), _) => Err(Failure::unsupported("option -l: an external log is not supported")),
-        (_, Some(_)) => Err(Failure::unsupported("option -r: a realtime section is not supported")),
-        _ => Ok(()),
-    }
-}
-
 impl Dumping {
     fn run(self) -> Outcome {
-        refuse_devices(self.log_device.as_ref(), self.realtime_device.as_ref())?;
+        self.refused.refuse()?;
         if self.stops {
             return Err(Failure::unsupported("option -e: damage is passed over; -w names it"));
         }
@@ -160,7 +165,7 @@ impl Dumping {
 
 impl Restoring {
     fn run(self) -> Outcome {
-        refuse_devices(self.log_device.as_ref(), self.realtime_device.as_ref())?;
+        self.refused.refuse()?;
         let arguments = mdrestore::Arguments {
             source: self.source.unwrap_or_default(),
             target: self.target,

@@ -54,33 +54,28 @@ impl RandomTree {
 
     /// Runs the command on the image, as the judge runs.
     pub fn ours(&self, arguments: &[OsString]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
-        command.args(arguments);
-        command
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .env_remove("COLUMNS")
-            .env_remove("LS_COLORS")
-            .output()
-            .unwrap()
+        plainly(Command::new(env!("CARGO_BIN_EXE_uxfs")).args(arguments))
     }
 
     /// Runs a judge in the mount.
     pub fn judge(&self, program: &str, arguments: &[OsString]) -> Output {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.mount.path());
-        command
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .env_remove("COLUMNS")
-            .env_remove("LS_COLORS")
-            .output()
-            .unwrap()
+        plainly(Command::new(program).args(arguments).current_dir(self.mount.path()))
     }
 
     pub fn finish(self) {
         self.mount.unmount().unwrap();
     }
+}
+
+/// In the C locale and universal time, without what a user has set.
+fn plainly(command: &mut Command) -> Output {
+    command
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .env_remove("COLUMNS")
+        .env_remove("LS_COLORS")
+        .output()
+        .unwrap()
 }
 
 struct Writer<'a> {

@@ -84,16 +84,9 @@ impl<'a> Listing<'a> {
 
     /// Goes on with the directory block behind the damaged one.
     fn resume_behind(&mut self, error: &Error) {
-        let Error::Corrupt(corruption) = error else { return };
-        let Some(block) = corruption.location.file_block else { return };
-        let geometry = self.filesystem.geometry();
-        let per_block = u64::from(geometry.blocks_per_directory_block());
-        let next = FileBlock::new((block.get() / per_block).saturating_add(1).saturating_mul(per_block));
-        if next >= geometry.directory_leaf_start() || self.resumed_at.is_some_and(|last| next <= last) {
-            return;
+        let behind = DirectoryWalk::begin_behind(self.filesystem, &self.inode, error, self.resumed_at);
+        if let Some((walk, block)) = behind {
+            (self.walk, self.resumed_at) = (Some(walk), Some(block));
         }
-        self.resumed_at = Some(next);
-        let cookie = (next.get() << geometry.block_log) >> 3;
-        self.walk = DirectoryWalk::begin(self.filesystem, &self.inode, cookie).ok();
     }
 }

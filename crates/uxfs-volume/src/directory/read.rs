@@ -144,6 +144,27 @@ impl DirectoryWalk {
         Ok(Self { start: cookie, state })
     }
 
+    /// Begins behind the directory block that an error of an earlier walk names. Gives the block there, too: `last` is that of the walk before,
+    /// and no walk begins there or before it again. `None` where that would be so, or where the error names no block.
+    #[must_use]
+    pub fn begin_behind(
+        volume: &Volume,
+        directory: &Inode,
+        error: &Error,
+        last: Option<FileBlock>,
+    ) -> Option<(Self, FileBlock)> {
+        let Error::Corrupt(corruption) = error else { return None };
+        let block = corruption.location.file_block?;
+        let geometry = volume.geometry();
+        let per_block = u64::from(geometry.blocks_per_directory_block());
+        let next = FileBlock::new((block.get() / per_block).saturating_add(1).saturating_mul(per_block));
+        if next >= geometry.directory_leaf_start() || last.is_some_and(|last| next <= last) {
+            return None;
+        }
+        let cookie = (next.get() << geometry.block_log) >> 3;
+        Some((Self::begin(volume, directory, cookie).ok()?, next))
+    }
+
     /// The next entry of the directory that the walk was begun with, or `None` behind the last. After an error reading can go
     /// on: behind the damaged block.
     ///
