@@ -56,13 +56,38 @@ impl Disk {
     /// # Errors
     /// There is none, or there are several; the table cannot be read.
     pub fn find(&self, selector: &Selector) -> Result<Range<u64>, Failure> {
+        self.find_with_table(selector).map(|(partition, _)| partition.range())
+    }
+
+    /// As [`find`](Self::find), for a partition whose contents are to be replaced: it must lie beside the table and all others.
+    ///
+    /// # Errors
+    /// As there; it does not.
+    pub fn find_to_make(&self, selector: &Selector) -> Result<Range<u64>, Failure> {
+        let (partition, table) = self.find_with_table(selector)?;
+        let number = partition.number;
+        if partition.start_bytes == 0 {
+            return Err(Failure::failed(format!(
+                "partition {number} begins with the partition table itself"
+            )));
+        }
+        match table.overlapping(&partition) {
+            Some(other) => {
+                let failure = format!("partition {number} shares a part of the disk with partition {other}");
+                Err(Failure::failed(failure).with_remedy(&self.list(&table)))
+            }
+            None => Ok(partition.range()),
+        }
+    }
+
+    fn find_with_table(&self, selector: &Selector) -> Result<(Partition, PartitionTable), Failure> {
         let table = self.table().map_err(|error| match error {
             TableError::Device(error) => Error::from(error).into(),
             error => Failure::corruption(error.to_string()),
         })?;
         let table = table.ok_or_else(|| Failure::failed("it has no partition table"))?;
         let partition = match table.select(&*self.device, selector) {
-            Ok(partition) => partition,
+            Ok(partition) => partition.clone(),
             Err(SelectionError::Device(error)) => return Err(Error::from(error).into()),
             Err(error @ SelectionError::Several { .. }) => {
                 let failure = Failure::failed(error.to_string());
@@ -80,7 +105,7 @@ impl Disk {
                 "warning: partition {number} has {claimed} bytes, and the image ends after {found} of them"
             );
         }
-        Ok(partition.range())
+        Ok((partition, table))
     }
 
     /// Whether a part is a partition.
@@ -131,7 +156,7 @@ impl Disk {
         }
         let outside = table.impossible.len() as u64;
         if outside > 0 {
-            let _ = write!(text, "; {} not on it", counted(outside, "partition"));
+            let _ = write!(text, "; {} that cannot be there", counted(outside, "partition"));
         }
         text
     }

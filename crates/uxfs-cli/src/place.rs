@@ -70,6 +70,20 @@ impl PlaceArguments {
         }
     }
 
+    /// The place in `image` that a new file system takes: a partition must lie beside all others.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find); it does not.
+    pub fn find_to_make(&self, image: &Path) -> Result<Part, Failure> {
+        match &self.partition {
+            Some(selector) => {
+                let range = Disk::open(image).map_err(Error::from)?.find_to_make(selector)?;
+                Ok(Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) })
+            }
+            None => self.find(image),
+        }
+    }
+
     /// The place of the file system in `image`.
     ///
     /// # Errors

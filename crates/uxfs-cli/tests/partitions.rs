@@ -367,3 +367,24 @@ fn a_dump_is_restored_in_a_partition() {
     assert_eq!(fs::metadata(&image).unwrap().len(), 301 * MEBIBYTE);
     succeeds(&["check", "--offset", "1M", text(&image)]);
 }
+
+/// What is made in a partition would destroy what else lies there.
+#[test]
+fn nothing_is_made_in_a_partition_that_shares_its_place() {
+    require!(Judge::Sfdisk);
+    let disk = Disk::new("mbr");
+    // The first entry of the record, made to reach into the second one's logical partition.
+    disk.write(446 + 12, &u32::to_le_bytes(40 * 2048));
+    let before = fs::read(&disk.place.image).unwrap();
+    for number in ["1", "5"] {
+        let refused = uxfs(&["mkfs", "-f", "--partition", number, disk.image()]);
+        assert!(words(&refused).contains("shares a part of the disk with partition"), "{}", words(&refused));
+    }
+    // For reading it is as Linux sees it.
+    succeeds(&["ls", "--partition", "5", disk.image()]);
+    disk.write(446 + 8, &u32::to_le_bytes(0));
+    let refused = uxfs(&["mkfs", "-f", "--partition", "1", disk.image()]);
+    assert!(words(&refused).contains("begins with the partition table itself"), "{}", words(&refused));
+    disk.write(446 + 8, &u32::to_le_bytes(2048));
+    assert!(fs::read(&disk.place.image).unwrap() == before);
+}

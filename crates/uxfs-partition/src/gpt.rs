@@ -62,8 +62,31 @@ fn entries(
     if crc32fast::hash(&array) != header.array_checksum.get() {
         return Ok(None);
     }
+    let array_sectors = array_bytes.div_ceil(sector_size_bytes);
+    let room = Room { header, array_sectors };
     let entries = array.chunks_exact(entry_bytes as usize).zip(1..);
-    Ok(Some(entries.filter_map(|(entry, number)| used(entry, number)).take(MOST_PARTITIONS).collect()))
+    Ok(Some(entries.filter_map(|(entry, number)| used(entry, number, &room)).take(MOST_PARTITIONS).collect()))
+}
+
+/// Where the table lets partitions lie.
+struct Room {
+    header: GptHeader,
+    array_sectors: u64,
+}
+
+impl Room {
+    /// Linux takes the range that the header names. No partition lies over the table either, whatever the header says: what is made in one
+    /// would destroy it.
+    fn holds(&self, first: u64, last: u64) -> bool {
+        let Self { header, array_sectors } = self;
+        let is_over = |begin: u64, sectors: u64| first < begin.saturating_add(sectors) && last >= begin;
+        first >= header.first_usable_sector.get()
+            && last <= header.last_usable_sector.get()
+            && !is_over(0, 2)
+            && !is_over(header.own_sector.get(), 1)
+            && !is_over(header.other_sector.get(), 1)
+            && !is_over(header.array_sector.get(), *array_sectors)
+    }
 }
 
 /// A header whose checksum is right and that was made for this sector.
@@ -81,13 +104,16 @@ fn verified(bytes: &[u8], sector: u64) -> Option<GptHeader> {
     (crc32fast::hash(&summed) == header.checksum.get()).then_some(header)
 }
 
-fn used(bytes: &[u8], number: u32) -> Option<Entry> {
+fn used(bytes: &[u8], number: u32, room: &Room) -> Option<Entry> {
     let (entry, _) = GptEntry::read_from_prefix(bytes).ok()?;
     let (first, last) = (entry.first_sector.get(), entry.last_sector.get());
     (entry.type_id != Guid::ZERO).then(|| Entry {
         number,
         first_sector: first,
-        length_sectors: last.checked_sub(first).and_then(|distance| distance.checked_add(1)),
+        length_sectors: last
+            .checked_sub(first)
+            .and_then(|distance| distance.checked_add(1))
+            .filter(|_| room.holds(first, last)),
         name: name(&entry.name),
         unique_id: entry.unique_id.to_string(),
     })

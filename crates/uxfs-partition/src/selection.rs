@@ -86,7 +86,7 @@ pub enum SelectionError {
     #[error("it has no partition {0}")]
     None(Selector),
     /// The table has it, and no part of the disk belongs to it.
-    #[error("partition {0} does not lie on the disk")]
+    #[error("partition {0} cannot be there: it lies outside of the disk, or over the partition table")]
     Impossible(u32),
     /// Several are like this.
     #[error("{selector} fits the partitions {}", list(.numbers))]

@@ -75,7 +75,8 @@ pub struct PartitionTable {
     pub scheme: Scheme,
     /// By number.
     pub partitions: Vec<Partition>,
-    /// Numbers of entries that no part of the disk belongs to: they begin behind its end, or end before they begin.
+    /// Numbers of entries that no part of the disk belongs to: they begin behind its end, end before they begin, or lie where the table lets no
+    /// partition lie.
     pub impossible: Vec<u32>,
     /// The table at the beginning of the disk is damaged, and this is the copy at its end.
     pub is_backup: bool,
@@ -97,7 +98,7 @@ pub enum TableError {
 pub(crate) struct Entry {
     pub number: u32,
     pub first_sector: u64,
-    /// None where it ends before it begins.
+    /// None where it ends before it begins, or cannot lie there.
     pub length_sectors: Option<u64>,
     pub name: String,
     pub unique_id: String,
@@ -120,6 +121,13 @@ impl PartitionTable {
             Some(record) => mbr::table(device, &record, sector_size_bytes.into()),
             None => Ok(None),
         }
+    }
+
+    /// The number of another partition that shares bytes with one.
+    pub fn overlapping(&self, partition: &Partition) -> Option<u32> {
+        let (own, is_other) = (partition.range(), |other: &&Partition| other.number != partition.number);
+        let shares = |other: &&Partition| other.range().start < own.end && own.start < other.range().end;
+        self.partitions.iter().filter(is_other).find(shares).map(|other| other.number)
     }
 
     /// From what is on the disk.

@@ -38,6 +38,11 @@ fn gpt_header(
     put(&mut header, 0, b"EFI PART");
     put(&mut header, 8, &[0, 0, 1, 0, 92, 0, 0, 0]);
     put(&mut header, 24, &sector.to_le_bytes());
+    // As sgdisk has it: all between the arrays.
+    let (sectors, array_sectors) = ((disk.len() / sector_bytes) as u64, (128 * 128 / sector_bytes) as u64);
+    put(&mut header, 32, &(if sector == 1 { sectors - 1 } else { 1 }).to_le_bytes());
+    put(&mut header, 40, &(2 + array_sectors).to_le_bytes());
+    put(&mut header, 48, &(sectors - 2 - array_sectors).to_le_bytes());
     put(&mut header, 72, &array_sector.to_le_bytes());
     put(&mut header, 80, &[128, 0, 0, 0, 128, 0, 0, 0]);
     let checksum = crc32fast::hash(&disk[array..array + 128 * 128]);
@@ -67,7 +72,7 @@ fn gpt_disk(sector_bytes: usize, change: impl Fn(&mut [u8]) + Copy) -> Vec<u8> {
     let backup_array = (sectors - 1) - 128 * 128 / sector_bytes;
     for array in [2 * sector_bytes, backup_array * sector_bytes] {
         gpt_entry(&mut disk, array, 0, (40, 47), "boot");
-        gpt_entry(&mut disk, array, 4, (48, 1_000_000), "rööt");
+        gpt_entry(&mut disk, array, 4, (48, sectors as u64 - 40), "rööt");
         gpt_entry(&mut disk, array, 5, (9, 8), "backwards");
         gpt_entry(&mut disk, array, 6, (1 << 60, u64::MAX), "far");
     }
@@ -83,7 +88,9 @@ fn read(disk: &[u8]) -> Result<Option<PartitionTable>, TableError> {
 #[test]
 fn guid_tables_with_sectors_of_any_size() {
     for sector_bytes in [512, 4096] {
-        let disk = gpt_disk(sector_bytes, |_| {});
+        let mut disk = gpt_disk(sector_bytes, |_| {});
+        // The image is shorter than the disk was.
+        disk.truncate(2 << 20);
         let table = read(&disk).unwrap().unwrap();
         assert!(!table.is_backup && table.scheme == Scheme::Gpt);
         assert_eq!(table.impossible, [6, 7]);
@@ -92,7 +99,6 @@ fn guid_tables_with_sectors_of_any_size() {
         assert_eq!(boot.unique_id, "01010101-0101-0101-0101-010101010101");
         assert_eq!(boot.range(), 40 * sector_bytes as u64..48 * sector_bytes as u64);
         assert_eq!((root.number, root.name.as_str()), (5, "rööt"));
-        // The image is shorter than the disk was.
         assert!(root.is_cut() && root.range().end == disk.len() as u64);
     }
 }
@@ -110,6 +116,37 @@ fn the_copy_of_a_guid_table_is_used_when_the_first_is_damaged() {
         let last = disk.len() - 512;
         disk[last + 30] ^= 1;
         assert!(matches!(read(&disk), Err(TableError::Damaged)));
+    }
+}
+
+#[test]
+fn no_partition_of_a_guid_table_lies_over_it_or_outside_of_its_range() {
+    let sectors = 8192;
+    for (range, usable, is_there) in [
+        ((34, 100), (34, 8000), true),
+        ((33, 100), (34, 8000), false),
+        ((34, 8001), (34, 8000), false),
+        // The header lies about its range.
+        ((0, 100), (0, 9000), false),
+        ((1, 100), (0, 9000), false),
+        ((2, 2), (0, 9000), false),
+        ((33, 40), (0, 9000), false),
+        ((100, sectors - 1), (0, 9000), false),
+        ((40, sectors - 2), (0, 9000), true),
+    ] {
+        let mut disk = vec![0; sectors as usize * SECTOR];
+        record_entry(&mut disk, 0, 0, 0xee, 1, u32::MAX);
+        gpt_entry(&mut disk, 2 * SECTOR, 1, range, "one");
+        gpt_header(&mut disk, SECTOR, 1, 2, |header| {
+            put(header, 40, &u64::to_le_bytes(usable.0));
+            put(header, 48, &u64::to_le_bytes(usable.1));
+        });
+        let table = read(&disk).unwrap().unwrap();
+        assert_eq!(
+            (table.partitions.len() == 1, table.impossible.is_empty()),
+            (is_there, is_there),
+            "{range:?}"
+        );
     }
 }
 

@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         return Ok(Exit::Success);
     };
     overwrite::refuse(path, &[overwrite::Input::new("dump", &arguments.source)])?;
-    let part = arguments.place.find(path).about(path.display())?;
+    let part = arguments.place.find_to_make(path).about(path.display())?;
     let mut target = ImageTarget::new(path, part, arguments.force);
     let progress = arguments.progress.then(|| Progress::new("KiB", None));
     let mut shown = 0;

@@ -76,7 +76,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
-    let part = arguments.place.find(path)?;
+    let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity)?;
     let size = match &mut filling {
         Some(filling) if is_fitted(arguments, path) => {
