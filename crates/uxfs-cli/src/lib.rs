@@ -24,7 +24,8 @@
 //! | [`partitions`] | the partitions of a disk: finding one, telling which there are |
 //! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
-//! | [`progress`] | a bar on a terminal, nothing elsewhere |
+//! | [`progress`] | a line on a terminal about long work, nothing elsewhere; the sentence at its end |
+//! | `remains` | what is left of a command that a signal ends |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |
 //! | [`target`] | a path or an inode number on the command line |
@@ -54,6 +55,7 @@ pub mod partitions;
 mod paths;
 pub mod place;
 pub mod progress;
+mod remains;
 mod repaired;
 pub mod search;
 pub mod target;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use uxfs_block::words::{in_words, without_error_numbers};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, progress};
 
 /// Writes a line to standard error, as `eprintln!` does, and goes on where that is closed or full.
 macro_rules! message {
@@ -91,13 +91,13 @@ pub fn write_notice(text: fmt::Arguments<'_>) {
 pub fn write_message(text: fmt::Arguments<'_>) {
     // In one piece, so that messages of several processes do not mix.
     let line = format!("{}\n", in_words(&text));
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = progress::suspend(|| io::stderr().write_all(line.as_bytes()));
 }
 
 /// Buffered standard output that knows whether a person is looking.
 #[derive(Debug)]
 pub struct Output {
-    writer: BufWriter<Stdout>,
+    writer: BufWriter<BesideProgress>,
     is_terminal: bool,
 }
 
@@ -106,7 +106,8 @@ impl Output {
     pub fn new() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
-        Self { writer: BufWriter::with_capacity(256 << 10, stdout), is_terminal }
+        let writer = BufWriter::with_capacity(256 << 10, BesideProgress { stdout, is_terminal });
+        Self { writer, is_terminal }
     }
 
     /// Whether a person is looking.
@@ -147,6 +148,28 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
+    }
+}
+
+/// Standard output, with the line of progress out of the way where both are on a terminal.
+#[derive(Debug)]
+struct BesideProgress {
+    stdout: Stdout,
+    is_terminal: bool,
+}
+
+impl Write for BesideProgress {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return self.stdout.write(bytes);
+        }
+        // Up to the end of a line where there is one: the line of progress comes behind it.
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        progress::suspend(|| self.stdout.write(bytes.get(..end).unwrap_or(bytes)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
     }
 }
 

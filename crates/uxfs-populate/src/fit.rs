@@ -3,7 +3,11 @@
 //! The content is put, without the bytes of its files, into a scratch image that is large enough; what it takes there
 //! says how large the real one must be. That size is tried in the same way before it is used.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use uxfs_block::{
     claim::{Claimed, Lock},
@@ -64,6 +68,8 @@ pub struct Fit<'a> {
     pub cache_bytes: Option<u64>,
     /// Share that stays free.
     pub free_percent: u64,
+    /// Counts the files of the attempt at hand.
+    pub progress: &'a Progress,
 }
 
 impl Fit<'_> {
@@ -113,7 +119,8 @@ impl Fit<'_> {
         let file_system = FileSystem::mount_bulk(device.clone(), &mount)?;
         let before = file_system.free_blocks();
         let options = Options { writes_contents: false, ..self.options };
-        match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
+        self.progress.entries.store(0, Relaxed);
+        match contents.fill(&file_system, self.adjustments, &options, self.progress) {
             Ok(_) => Ok(Some(Need {
                 blocks: before.saturating_sub(file_system.free_blocks()),
                 inodes: file_system.inode_count(),

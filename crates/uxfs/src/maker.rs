@@ -297,6 +297,7 @@ impl Filling {
             adjustments: &mut self.adjustments,
             cache_bytes: None,
             free_percent: free_percent.into(),
+            progress: &Progress::default(),
         };
         Ok(fit.size_bytes(&mut self.contents)?)
     }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs::File,
+    io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -29,7 +30,8 @@ use crate::{
     failure::{About, Complaints, Exit, Failure, Outcome},
     output::{JsonName, Output, message, notice},
     overwrite,
-    progress::Progress,
+    progress::{Measure, Progress, QuietArgument, closing::Closing},
+    remains::Remains,
     target::Target,
     text::write_escaped,
 };
@@ -60,6 +62,8 @@ pub struct Arguments {
     /// Threads that read and encode [default: one for each processor, up to 16]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
+    #[command(flatten)]
+    quiet: QuietArgument,
 }
 
 /// Where to.
@@ -81,20 +85,27 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     if let Some(threads) = arguments.threads {
         options.workers = threads.into();
     }
-    let mut tally = Tally::new(context.json);
+    let total = (arguments.path == "/").then(|| files_in(filesystem));
+    let mut tally = Tally::new(context.json, total, arguments.quiet);
     let mut is_stdout_taken = false;
     let images: Vec<_> = context.image.iter().map(|image| overwrite::Input::image(image)).collect();
     if let Some(directory) = &arguments.place.to {
         if arguments.overwrite {
             spare_image(filesystem, &start, directory, context)?;
         }
+        let _remains = Remains::begin(format!(
+            "{}: the files so far are there, the last ones perhaps in part",
+            directory.display()
+        ));
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
         carry_out(filesystem, &start, &options, sink?, &mut tally)?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = destination::is_standard_output(file);
         overwrite::refuse_or_file_system(file, &images)?;
-        let sink = TarSink::new(open_archive(file)?);
+        let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
+        let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
         carry_out(filesystem, &start, &options, sink, &mut tally).about(file.display())?;
+        remains.kept();
     }
     tally.finish(is_stdout_taken)
 }
@@ -121,9 +132,12 @@ impl From<SinkError> for Failure {
 }
 
 /// Opens the archive without a buffer between: chunks are large.
-pub(super) fn open_archive(path: &Path) -> Result<File, Failure> {
+pub(super) fn open_archive(
+    path: &Path,
+    make: impl FnOnce(&Path) -> io::Result<File>,
+) -> Result<File, Failure> {
     destination::must_take(path, "an archive")?;
-    let archive = destination::create(path);
+    let archive = make(path);
     let archive = archive.map_err(|error| Failure::failed(error.to_string())).about(path.display())?;
     if destination::is_standard_output(path) {
         // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
@@ -172,9 +186,17 @@ fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result
     Ok(Start { inode: inode.number, name })
 }
 
+/// How many inodes are in use, as the superblock says.
+fn files_in(filesystem: &Volume) -> u64 {
+    let superblock = filesystem.superblock();
+    superblock.inode_count.get().saturating_sub(superblock.free_inodes.get())
+}
+
 /// Counts, prints and remembers problems.
 pub(super) struct Tally {
     json: bool,
+    quiet: QuietArgument,
+    closing: Closing,
     progress: Progress,
     counts: Counts,
     complaints: Complaints,
@@ -185,10 +207,13 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn new(json: bool) -> Self {
+    /// For an extraction of so many files, if that is known.
+    pub fn new(json: bool, total: Option<u64>, quiet: QuietArgument) -> Self {
         Self {
             json,
-            progress: Progress::new("files", None),
+            quiet,
+            closing: Closing::begin("extracted"),
+            progress: Progress::new("extracting", Measure::Things("files", total), quiet.quiet),
             counts: Counts::default(),
             complaints: Complaints::default(),
             listed: Vec::new(),
@@ -223,6 +248,10 @@ impl Tally {
         for (count, example) in self.not_restored.values() {
             tell_not_restored(*count, example);
         }
+        self.closing.directories = self.counts.directories;
+        self.closing.things.0 = self.counts.entries().saturating_sub(self.counts.directories);
+        self.closing.bytes = self.counts.data_bytes;
+        self.closing.tell(self.quiet.quiet);
         Ok(self.complaints.exit())
     }
 }
@@ -231,6 +260,7 @@ impl Observer for Tally {
     fn progress(&mut self, part: &Counts) {
         self.counts.add(part);
         self.progress.add(part.entries());
+        self.progress.add_beside(part.data_bytes);
     }
 
     fn problem(&mut self, problem: Problem) {

@@ -12,7 +12,7 @@ use crate::{
     commands::Context,
     failure::{Complaints, Exit, Failure, Outcome},
     output::Output,
-    progress::Progress,
+    progress::{Measure, Progress},
 };
 
 /// Arguments of `uxfs freespace`.
@@ -42,7 +42,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let mut output = Output::new();
     let mut complaints = Complaints::default();
     let mut all = FreeSpaceHistogram::default();
-    let progress = Progress::new("groups", Some(groups.len() as u64));
+    let is_quiet = output.is_terminal() && arguments.groups;
+    let total = Some(groups.len() as u64);
+    let progress = Progress::new("reading", Measure::Things("groups", total), is_quiet);
     let mut limit = DamageLimit::default();
     for group in groups.clone() {
         let mut one = FreeSpaceHistogram::default();

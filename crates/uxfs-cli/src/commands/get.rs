@@ -23,6 +23,7 @@ use crate::{
     failure::{About, Complaints, Failure, Outcome},
     glob::{self, GlobArguments},
     overwrite,
+    progress::QuietArgument,
     target::Target,
 };
 
@@ -46,6 +47,8 @@ pub struct Arguments {
     /// Do not overwrite existing files, and report them
     #[arg(short, long)]
     no_clobber: bool,
+    #[command(flatten)]
+    quiet: QuietArgument,
 }
 
 /// Runs the command.
@@ -63,7 +66,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     if sources.len() > 1 && !is_directory {
         return Err(Failure::failed("several files need an existing directory").about(target.display()));
     }
-    let mut tally = extract::Tally::new(context.json);
+    let mut tally = extract::Tally::new(context.json, None, arguments.quiet);
     // Names that sources have got below the target; a directory may take the contents of another one.
     let mut names: HashMap<Vec<u8>, bool> = HashMap::new();
     for (source, named) in &sources {

@@ -27,7 +27,8 @@ use crate::{
     output::Output,
     overwrite,
     place::PlaceArguments,
-    progress::Progress,
+    progress::{Measure, Progress, QuietArgument, closing::Closing},
+    remains::Remains,
 };
 
 /// Arguments of `uxfs mdrestore`.
@@ -51,7 +52,9 @@ pub struct Arguments {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
-    /// Show progress
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgument,
+    /// Accepted: progress is shown on a terminal unless -q is given
     #[arg(short = 'g', long)]
     pub(crate) progress: bool,
     /// Show what the dump says of itself, and restore nothing
@@ -76,14 +79,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     overwrite::refuse(path, &[overwrite::Input::new("dump", &arguments.source)])?;
     let part = arguments.place.find_to_make(path).about(path.display())?;
     let mut target = ImageTarget::new(path, part, arguments.force);
-    let progress = arguments.progress.then(|| Progress::new("KiB", None));
-    let mut shown = 0;
-    let mut show = |bytes: u64| {
-        if let Some(progress) = &progress {
-            progress.add((bytes / 1024).saturating_sub(shown));
-            shown = bytes / 1024;
-        }
-    };
+    let mut closing = Closing::begin("restored");
+    let progress = Progress::new("restoring", Measure::Bytes("", None), arguments.quiet.quiet);
+    let mut show = |bytes: u64| progress.set(bytes);
     let restored = restore(&mut source, &mut target, &mut show);
     drop(progress);
     let summary = restored.map_err(|error| match error {
@@ -93,6 +91,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         error => failure(error).about(&name),
     })?;
     target.keep();
+    closing.bytes = summary.bytes;
+    closing.things = (summary.extents, "extents");
+    closing.tell(arguments.quiet.quiet);
     if context.json {
         output.json(&document(&summary))?;
     }
@@ -173,6 +174,7 @@ struct ImageTarget<'p> {
     part: Part,
     force: bool,
     device: Option<Arc<dyn BlockDevice>>,
+    remains: Remains,
     was_made: bool,
     is_file: bool,
     /// A file whose bytes are zeros where none were written.
@@ -184,10 +186,13 @@ struct ImageTarget<'p> {
 impl<'p> ImageTarget<'p> {
     fn new(path: &'p Path, part: Part, force: bool) -> Self {
         let (was_made, is_file, is_sparse) = (false, false, false);
-        Self { path, part, force, device: None, was_made, is_file, is_sparse, written_end: 0 }
+        let sentence = format!("{}: what was restored so far is no file system", path.display());
+        let remains = Remains::begin(sentence);
+        Self { path, part, force, device: None, remains, was_made, is_file, is_sparse, written_end: 0 }
     }
 
     fn keep(mut self) {
+        self.remains.kept();
         self.was_made = false;
     }
 
@@ -214,6 +219,7 @@ impl<'p> ImageTarget<'p> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path)?;
                 (self.is_file, self.was_made) = (true, true);
+                self.remains.made(self.path);
                 Ok(Claimed::of(file, Lock::Exclusive)?)
             }
             Err(error) => Err(error),

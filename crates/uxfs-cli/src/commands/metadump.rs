@@ -20,7 +20,8 @@ use crate::{
     image::ImageArguments,
     output::{Output, message, notice},
     overwrite,
-    progress::Progress,
+    progress::{Measure, Progress, QuietArgument, closing::Closing},
+    remains::Remains,
 };
 
 /// Arguments of `uxfs metadump`.
@@ -52,7 +53,9 @@ pub struct Arguments {
     /// Keep names, targets of symbolic links and values of attributes
     #[arg(short = 'o', long)]
     pub(crate) no_obfuscation: bool,
-    /// Show progress
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgument,
+    /// Accepted: progress is shown on a terminal unless -q is given
     #[arg(short = 'g', long)]
     pub(crate) progress: bool,
     /// Name all damage that is met
@@ -75,13 +78,12 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         cache_budget_bytes: image.cache_size,
     };
     arguments.check_target()?;
-    let mut output = BufWriter::with_capacity(1 << 20, DumpFile { path: &arguments.target, file: None });
-    let mut progress = None;
+    let mut output = BufWriter::with_capacity(1 << 20, DumpFile::new(&arguments.target));
+    let mut closing = Closing::begin("dumped");
+    let progress = Progress::new("looking", Measure::Things("blocks", None), arguments.quiet.quiet);
     let mut tell = |event: Event| match event {
-        Event::Found { blocks } => {
-            progress = arguments.progress.then(|| Progress::new("blocks", Some(blocks)))
-        }
-        Event::Done { blocks } => progress.iter().for_each(|progress| progress.add(blocks)),
+        Event::Found { blocks } => progress.begin("dumping", Measure::Things("blocks", Some(blocks))),
+        Event::Done { blocks } => progress.add(blocks),
         Event::Warning(warning) if arguments.warnings => {
             notice!("warning: {}: {warning}", image.image.display());
         }
@@ -103,6 +105,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Err(DumpError::Write(error)) => return Err(Failure::from(error).about(arguments.target.display())),
     };
     arguments.tell(&summary, context)?;
+    closing.things = (summary.extents, "extents");
+    closing.bytes = summary.bytes;
+    closing.tell(arguments.quiet.quiet);
     Ok(Exit::Success)
 }
 
@@ -158,12 +163,23 @@ impl Arguments {
 struct DumpFile<'p> {
     path: &'p Path,
     file: Option<File>,
+    remains: Remains,
+}
+
+impl<'p> DumpFile<'p> {
+    fn new(path: &'p Path) -> Self {
+        Self {
+            path,
+            file: None,
+            remains: Remains::begin(format!("{}: the dump is not complete", path.display())),
+        }
+    }
 }
 
 impl Write for DumpFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.file.is_none() {
-            self.file = Some(destination::create(self.path)?);
+            self.file = Some(self.remains.making(self.path, destination::create)?);
         }
         self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
     }

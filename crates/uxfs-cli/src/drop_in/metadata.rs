@@ -10,6 +10,7 @@ use crate::{
     failure::{Failure, Outcome},
     image::ImageArguments,
     place::PlaceArguments,
+    progress::QuietArgument,
 };
 
 /// All that goes wrong; of xfs_mdrestore also a wrong command line.
@@ -154,6 +155,7 @@ impl Dumping {
             all_bytes: self.all_bytes,
             no_obfuscation: self.no_obfuscation,
             progress: self.progress,
+            quiet: QuietArgument { quiet: !self.progress },
             warnings: self.warnings,
             max_extent: self.max_extent,
             image,
@@ -172,6 +174,7 @@ impl Restoring {
             force: true,
             place: PlaceArguments::default(),
             progress: self.progress,
+            quiet: QuietArgument { quiet: !self.progress },
             information: self.information,
         };
         mdrestore::run(&arguments, &Context::default())

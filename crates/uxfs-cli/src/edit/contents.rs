@@ -18,7 +18,7 @@ use uxfs_filesystem::{
 use uxfs_source::content::{Content, OpenFile};
 use uxfs_volume::error::{Error, OperationError};
 
-use crate::{edit::session::explained, failure::Failure};
+use crate::{edit::session::explained, failure::Failure, progress};
 
 /// Bytes that are read and written at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -199,6 +199,7 @@ impl Writer<'_> {
     fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Failure> {
         let touch = now(self.filesystem);
         let written = self.filesystem.write(self.file, offset_bytes, bytes, touch).map_err(explained)?;
+        progress::count_bytes(written as u64);
         if written < bytes.len() {
             let end = offset_bytes.saturating_add(written as u64);
             let is_large = end >= self.filesystem.largest_file_bytes();

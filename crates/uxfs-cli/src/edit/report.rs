@@ -1,6 +1,12 @@
 //! Reports of a command about single files.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use serde_json::json;
 use uxfs_volume::error::Error;
@@ -19,6 +25,8 @@ pub struct Report {
     json: bool,
     output: Output,
     complaints: Complaints,
+    /// Changes so far.
+    done: Arc<AtomicU64>,
     /// Standard output is closed; the work goes on.
     broken: Option<io::Error>,
 }
@@ -31,8 +39,14 @@ impl Report {
             json,
             output: Output::new(),
             complaints: Complaints::default(),
+            done: Arc::default(),
             broken: None,
         }
+    }
+
+    /// The number of changes so far, for another thread that shows it.
+    pub fn done_count(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
     }
 
     /// Reports a change of the file at `path`.
@@ -42,6 +56,7 @@ impl Report {
 
     /// As [`done`](Self::done), with the other path of the change.
     pub fn done_with(&mut self, action: &'static str, path: &[u8], other: Option<(&'static str, &[u8])>) {
+        self.done.fetch_add(1, Relaxed);
         if !self.json && !self.is_verbose {
             return;
         }

@@ -51,6 +51,9 @@ pub struct EditArguments {
     /// Write changes to the log at the latest after this time; 0 sets no limit
     #[arg(long, value_name = "SECONDS", default_value_t = LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(), help_heading = "Input and output")]
     pub checkpoint_interval: u64,
+    /// Show no progress
+    #[arg(long, help_heading = "Input and output")]
+    pub quiet: bool,
 }
 
 /// The value of `--checkpoint-interval`.
@@ -106,6 +109,7 @@ impl EditArguments {
             cache_size: None,
             engine: EngineArgument::default(),
             checkpoint_interval: LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(),
+            quiet: true,
         }
     }
 

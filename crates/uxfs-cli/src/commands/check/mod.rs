@@ -31,7 +31,7 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
     paths::Paths,
-    progress::Progress,
+    progress::{Measure, Progress, QuietArgument},
     text::{parse_size, parse_threads},
 };
 
@@ -73,6 +73,8 @@ pub struct Arguments {
     /// [default: all processors]
     #[arg(short, long, value_name = "COUNT", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    quiet: QuietArgument,
 }
 
 /// Runs the command.
@@ -149,7 +151,8 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     };
     let superblock = opened.volume.superblock();
     let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
-    let progress = Progress::new("inodes", Some(inodes.saturating_mul(2)));
+    let total = Some(inodes.saturating_mul(2));
+    let progress = Progress::new("checking", Measure::Things("inodes", total), arguments.quiet.quiet);
     let show = |inodes| progress.add(inodes);
     let see = cells.as_ref().map(|cells| |group, start, blocks, kind| cells.add(group, start, blocks, kind));
     let watch = Watch { progress: &show, see: see.as_ref().map(|see| see as &SeeBlocks<'_>) };

@@ -1,12 +1,22 @@
 //! Commands that change files in an image, one file each. Each is durable when it returns; in the shell all of them share
 //! one mount.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
 use clap::Args;
 
 use crate::{
     commands::Context,
-    edit::session::{EditArguments, Session},
+    edit::{
+        report::Report,
+        session::{EditArguments, Session},
+    },
     failure::{About, Failure, Outcome},
+    progress::{self, Bar, Measure, Progress, closing::Closing},
+    remains::Remains,
 };
 
 pub mod chmod;
@@ -32,6 +42,9 @@ pub trait Edit: Args {
     fn run(&self, session: &mut Session) -> Result<(), Failure>;
 }
 
+/// What a signal leaves in the image.
+const LEFT: &str = "the image has what was done up to some moment, each file whole; the next command that changes it replays its log";
+
 /// A command with the image that it changes.
 #[derive(Debug, Args)]
 pub struct InImage<T: Edit> {
@@ -45,12 +58,53 @@ impl<T: Edit> InImage<T> {
     /// Opens the image, runs the command and closes the image, so that all is durable.
     pub fn run(&self, context: &Context) -> Outcome {
         let mut session = self.image.open(context.json)?;
+        let remains = Remains::begin(LEFT);
+        let watched = Watched::begin(&session.report, self.image.quiet);
         let done = self.arguments.run(&mut session);
         let told = session.report.finish();
+        let free_bytes = free_space(&session);
         let closed = session.close().about(self.image.image.display());
         // The first that went wrong is what the others come from.
         done?;
         closed?;
+        drop(remains);
+        watched.end(free_bytes);
         Ok(told)
     }
+}
+
+/// A command that is watched: the line while it works, and the sentence at its end where that took a while.
+struct Watched {
+    done: Arc<AtomicU64>,
+    closing: Closing,
+    is_quiet: bool,
+    progress: Progress,
+}
+
+impl Watched {
+    fn begin(report: &Report, is_quiet: bool) -> Self {
+        let done = report.done_count();
+        let shown = Arc::clone(&done);
+        let poll = move |bar: &Bar| bar.set(shown.load(Relaxed), progress::moved_bytes());
+        let progress = Progress::polled("working", Measure::Things("files", None), is_quiet, poll);
+        Self { done, closing: Closing::begin("changed"), is_quiet, progress }
+    }
+
+    fn end(mut self, free: Option<(u64, u64)>) {
+        drop(self.progress);
+        self.closing.things.0 = self.done.load(Relaxed);
+        self.closing.bytes = progress::moved_bytes();
+        self.closing.free = free;
+        if self.closing.is_long() {
+            self.closing.tell(self.is_quiet);
+        }
+    }
+}
+
+/// Free bytes and all bytes.
+fn free_space(session: &Session) -> Option<(u64, u64)> {
+    let geometry = session.filesystem().geometry();
+    let block_bytes = u64::from(geometry.block_size_bytes);
+    let free_bytes = session.filesystem().free_blocks().saturating_mul(block_bytes);
+    Some((free_bytes, geometry.data_blocks.saturating_mul(block_bytes)))
 }

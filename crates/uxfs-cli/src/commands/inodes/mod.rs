@@ -19,7 +19,7 @@ use crate::{
     commands::{Context, freespace::too_many_damaged},
     failure::{Complaints, Exit, Failure, Outcome},
     output::{Output, notice},
-    progress::Progress,
+    progress::{Measure, Progress, QuietArgument},
     text::parse_threads,
 };
 
@@ -38,6 +38,8 @@ pub struct Arguments {
     /// Threads [default: all processors to count, 1 to list]
     #[arg(short, long, value_name = "COUNT", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    quiet: QuietArgument,
 }
 
 /// Runs the command.
@@ -51,9 +53,11 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     };
     let superblock = filesystem.superblock();
     let expected = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
-    let scan =
-        Scan { filesystem, complaints: Mutex::default(), progress: Progress::new("inodes", Some(expected)) };
     let mut output = Output::new();
+    // A list on the terminal is progress enough.
+    let is_quiet = arguments.quiet.quiet || (output.is_terminal() && !arguments.count);
+    let progress = Progress::new("reading", Measure::Things("inodes", Some(expected)), is_quiet);
+    let scan = Scan { filesystem, complaints: Mutex::default(), progress };
     let summary = match arguments.count {
         true => scan.count(&options),
         false => scan.list(&options, context.json, &mut output)?,

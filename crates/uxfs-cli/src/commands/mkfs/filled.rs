@@ -1,22 +1,15 @@
 //! A file system that is made and filled in one go: progress, and the report.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use uxfs_block::device::BlockDevice;
+use uxfs_format::superblock::{MAX_SECTOR_SIZE_BYTES, Superblock};
 use uxfs_mkfs::empty::Written;
 use uxfs_populate::{
     contents::Contents,
     make::{self, MakeError, Making},
-    report::{Progress, Report},
+    report::{Progress as Counts, Report},
 };
 
 use uxfs_source::error::SourceError;
@@ -25,7 +18,7 @@ use super::source::Survey;
 use crate::{
     failure::{Exit, Failure},
     output::notice,
-    progress,
+    progress::{Bar, Measure, Progress, closing::Closing},
 };
 
 impl From<MakeError> for Failure {
@@ -50,14 +43,54 @@ pub fn make(
     contents: &mut Contents,
     making: Making<'_>,
     survey: Option<Survey>,
+    is_quiet: bool,
 ) -> Result<(Written, Report), MakeError> {
-    let progress = Arc::new(Progress::default());
-    let shown = Shown::start(Arc::clone(&progress), survey);
-    let filled = make::make(device, contents, making, &progress);
-    drop(shown);
+    let counts = Arc::new(Counts::default());
+    let shown = Arc::clone(&counts);
+    let progress = Progress::polled("filling", BYTES, is_quiet, move |bar: &Bar| {
+        if let Some(bytes) = survey.as_ref().and_then(Survey::bytes) {
+            bar.set_total(Measure::Bytes("files", Some(bytes)));
+        }
+        bar.set(shown.bytes(), shown.entries());
+    });
+    let filled = make::make(device, contents, making, &counts);
+    drop(progress);
     let report = filled?;
     let written = Written { bytes: report.written_bytes, requests: 0 };
     Ok((written, report))
+}
+
+const BYTES: Measure = Measure::Bytes("files", None);
+
+/// Shows how many files have been measured, on a terminal, until the second value is dropped.
+pub fn measuring(is_quiet: bool) -> (Arc<Counts>, Progress) {
+    let counts = Arc::new(Counts::default());
+    let shown = Arc::clone(&counts);
+    let measure = Measure::Things("files", None);
+    let progress =
+        Progress::polled("measuring", measure, is_quiet, move |bar: &Bar| bar.set(shown.entries(), 0));
+    (counts, progress)
+}
+
+/// What the filled file system holds, for the closing sentence.
+pub fn close(mut closing: Closing, report: &Report, device: &dyn BlockDevice) -> Closing {
+    closing.things.0 = report.files + report.symlinks + report.special_files;
+    closing.directories = report.directories;
+    closing.bytes = report.size_bytes;
+    closing.free = free_space(device);
+    closing
+}
+
+/// Free bytes and all bytes, as the superblock has them.
+fn free_space(device: &dyn BlockDevice) -> Option<(u64, u64)> {
+    let mut start = vec![0; MAX_SECTOR_SIZE_BYTES];
+    device.read(0, &mut start).ok()?;
+    let (superblock, _) = Superblock::parse(&start).ok()?;
+    let block_bytes = u64::from(superblock.block_size_bytes.get());
+    Some((
+        superblock.free_data_blocks.get().saturating_mul(block_bytes),
+        superblock.data_blocks.get().saturating_mul(block_bytes),
+    ))
 }
 
 /// Reports files of the source that are missing in the image.
@@ -91,40 +124,4 @@ pub fn document(report: &Report) -> Value {
         "missing_bytes": report.missing_bytes,
         "problems": report.problem_count,
     })
-}
-
-/// A thread that shows how far the filling is, on a terminal.
-struct Shown {
-    is_over: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Shown {
-    fn start(counts: Arc<Progress>, survey: Option<Survey>) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let bar = progress::Filling::start();
-        let show = move || {
-            while !over.load(Relaxed) {
-                if let Some(bytes) = survey.as_ref().and_then(Survey::bytes) {
-                    bar.set_total(bytes);
-                }
-                bar.show(counts.entries(), counts.bytes());
-                thread::park_timeout(Duration::from_millis(200));
-            }
-        };
-        let thread = if progress::is_shown() { thread::Builder::new().spawn(show).ok() } else { None };
-        Self { is_over, thread }
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It only shows numbers.
-            drop(thread.join());
-        }
-    }
 }

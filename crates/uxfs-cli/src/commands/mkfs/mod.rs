@@ -8,6 +8,7 @@
 //! | [`filled`] | making and filling in one go |
 
 use std::{
+    fs,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -38,7 +39,8 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     output::{Output, notice, program},
     partitions::Disk,
-    progress,
+    progress::{self, closing::Closing},
+    remains::Remains,
 };
 
 mod arguments;
@@ -74,8 +76,13 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     if let Some(problem) = problem {
         notice!("warning: {problem}");
     }
+    let remains = Remains::begin(format!("{}: nothing has been written", path.display()));
+    let is_new = !is_dry_run && fs::symlink_metadata(path).is_err();
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
+    if is_new {
+        remains.made(path);
+    }
     let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity)?;
     let size = match &mut filling {
@@ -89,6 +96,9 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         _ => file_size(arguments, &options)?,
     };
     let mut target = Target::open_part(path, part, size, is_dry_run)?;
+    if is_new {
+        remains.made(path);
+    }
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
@@ -105,33 +115,38 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     }
     let superblock = layout.superblock(identity.uuid);
     // The file system is made whether or not its summary can be printed.
-    let mut printed = Ok(());
-    if !context.json {
-        printed = print(&superblock, path, arguments.quiet);
-    }
-    let (mut written, mut report) = (Written::default(), None);
+    let mut printed = if context.json { Ok(()) } else { print(&superblock, path, arguments.quiet) };
+    let mut made = Made::default();
     if !arguments.dry_run {
+        remains
+            .say(format!("{}: it holds no complete file system, and what was there is lost", path.display()));
         let device = target.prepare(&layout, !arguments.keep)?;
-        match &mut filling {
-            None => written = empty::format(&*device, &layout, &identity)?,
-            Some(filling) => {
-                let (bytes, filled) = filling.make(arguments, &options, &device, &layout, &identity)?;
-                written = bytes;
-                filled::tell_problems(&filled, &filling.name);
-                arguments.source.tell_unmatched(&mut filling.adjustments);
-                report = Some(filled);
-            }
-        }
+        made = match &mut filling {
+            None => Made { written: empty::format(&*device, &layout, &identity)?, ..Made::default() },
+            Some(filling) => filling.fill(arguments, &options, &device, &layout, &identity)?,
+        };
+        remains.kept();
         target.keep();
         if let Some(reserved) = reserved {
             reserved.keep();
         }
     }
     if context.json {
-        printed = print_json(&superblock, written, report.as_ref(), arguments.dry_run);
+        printed = print_json(&superblock, &made, arguments.dry_run);
+    } else if !arguments.quiet {
+        printed = printed.and_then(|()| print_closing(&made));
     }
     printed?;
-    Ok(filled::exit(report.as_ref()))
+    Ok(filled::exit(made.report.as_ref()))
+}
+
+/// What has been made.
+#[derive(Default)]
+struct Made {
+    written: Written,
+    /// Of what it was filled with.
+    report: Option<Report>,
+    closing: Option<Closing>,
 }
 
 /// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
@@ -218,6 +233,7 @@ impl Filling {
         directory: &Path,
         free_percent: u64,
     ) -> Result<u64, Failure> {
+        let (counts, _progress) = filled::measuring(arguments.quiet);
         let mut fit = Fit {
             mkfs: options,
             identity,
@@ -226,8 +242,26 @@ impl Filling {
             adjustments: &mut self.adjustments,
             cache_bytes: arguments.source.cache_size,
             free_percent,
+            progress: &counts,
         };
         Ok(fit.size_bytes(&mut self.contents)?)
+    }
+
+    /// Fills it, and tells what could not be done as it was meant.
+    fn fill(
+        &mut self,
+        arguments: &Arguments,
+        options: &Options,
+        device: &Arc<dyn BlockDevice>,
+        layout: &Layout,
+        identity: &Identity,
+    ) -> Result<Made, Failure> {
+        let closing = Closing::begin("filled with");
+        let (written, report) = self.make(arguments, options, device, layout, identity)?;
+        filled::tell_problems(&report, &self.name);
+        arguments.source.tell_unmatched(&mut self.adjustments);
+        let closing = filled::close(closing, &report, &**device);
+        Ok(Made { written, report: Some(report), closing: Some(closing) })
     }
 
     fn make(
@@ -247,7 +281,7 @@ impl Filling {
             options: self.options,
             cache_bytes: arguments.source.cache_size,
         };
-        match filled::make(device, &mut self.contents, making, survey) {
+        match filled::make(device, &mut self.contents, making, survey, arguments.quiet) {
             Ok(made) => Ok(made),
             Err(error) if error.is_full() => {
                 let mut larger = options.clone();
@@ -314,16 +348,20 @@ fn print(superblock: &Superblock, path: &Path, quiet: bool) -> Result<(), Failur
     Ok(output.finish()?)
 }
 
-fn print_json(
-    superblock: &Superblock,
-    written: Written,
-    report: Option<&Report>,
-    dry_run: bool,
-) -> Result<(), Failure> {
+/// Prints the closing sentence; mkfs.xfs has none.
+fn print_closing(made: &Made) -> Result<(), Failure> {
+    let mut output = Output::new();
+    if let Some(closing) = made.closing.filter(|_| program() == "uxfs") {
+        writeln!(output, "{closing}")?;
+    }
+    Ok(output.finish()?)
+}
+
+fn print_json(superblock: &Superblock, made: &Made, dry_run: bool) -> Result<(), Failure> {
     let mut document = layout_document(superblock);
-    document["written_bytes"] = json!(written.bytes);
+    document["written_bytes"] = json!(made.written.bytes);
     document["dry_run"] = json!(dry_run);
-    if let Some(report) = report {
+    if let Some(report) = &made.report {
         document["contents"] = filled::document(report);
     }
     let mut output = Output::new();

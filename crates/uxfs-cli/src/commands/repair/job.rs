@@ -21,7 +21,8 @@ use crate::{
     image::ImageArguments,
     output::{Output, notice},
     overwrite::{self, Input},
-    progress::Repairing,
+    progress::{Measure, Progress},
+    remains::Remains,
 };
 
 /// Where the undo file goes.
@@ -113,8 +114,9 @@ impl Job<'_> {
             ignore_log_copies: self.ignore_log_copies,
             ..RepairOptions::default()
         };
-        let progress = Repairing::start(self.is_quiet);
-        let staged = repair_with_progress(&device, &options, &|event| progress.show(event));
+        let remains = Remains::begin(format!("{}: nothing has been written", image.image.display()));
+        let progress = Progress::new("looking", Measure::Things("inodes", None), self.is_quiet);
+        let staged = repair_with_progress(&device, &options, &|event| progress.follow(event));
         drop(progress);
         let staged = staged.map_err(|error| self.not_repaired(error))?;
         let mut result =
@@ -122,6 +124,7 @@ impl Job<'_> {
         if matches!(result.done, Done::Repaired { .. }) {
             let (undo_file, earlier) = undo_place.unzip();
             let about = undo_file.clone().map(|path| self.about(path, &staged)).transpose()?;
+            remains.say(left_half_written(&image.image, undo_file.as_deref()));
             let written = staged.write(device.as_ref(), about.as_ref());
             if let (Some(path), Some(Some(earlier))) = (&undo_file, earlier) {
                 undo_files::tell_replaced(path, earlier);
@@ -226,6 +229,13 @@ impl Job<'_> {
             existing: Existing::Replace,
         })
     }
+}
+
+/// What a signal leaves while a repair is being written.
+fn left_half_written(image: &Path, undo_file: Option<&Path>) -> String {
+    let back = undo_file.map(|path| format!("; uxfs undo --undo {} takes it back", path.display()));
+    let (image, back) = (image.display(), back.unwrap_or_default());
+    format!("{image}: it may be half written, and is marked then: repair it again{back}")
 }
 
 /// Why a repair was not written, with a remedy.

@@ -21,7 +21,7 @@ use crate::{
     document::type_name,
     failure::{About, Failure},
     output::JsonName,
-    progress::Progress,
+    progress::{self, Measure, Progress},
     text::{escaped, hexadecimal, human_size},
 };
 
@@ -49,8 +49,8 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// For a rescue into a directory, with the file of the manifest.
-    pub fn new(file: Option<File>, json: bool, verbose: bool) -> Self {
-        let progress = Progress::new("files", None);
+    pub fn new(file: Option<File>, json: bool, verbose: bool, is_quiet: bool) -> Self {
+        let progress = Progress::new("saving", Measure::Things("files", None), is_quiet);
         Self {
             file,
             json,
@@ -172,10 +172,10 @@ impl Manifest {
         if self.output_error.is_some() {
             return;
         }
-        let written = match self.is_stdout_taken {
+        let written = progress::suspend(|| match self.is_stdout_taken {
             true => io::stderr().write_all(text.as_bytes()),
             false => io::stdout().write_all(text.as_bytes()),
-        };
+        });
         self.output_error = written.err();
     }
 }

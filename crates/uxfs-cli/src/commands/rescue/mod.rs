@@ -114,6 +114,9 @@ pub struct Arguments {
     /// Print whole files as well
     #[arg(short, long)]
     verbose: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// Where to.
@@ -164,7 +167,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         }
         (None, file) => {
             let file = file.as_deref().unwrap_or(Path::new("-"));
-            let mut sink = TarSink::new(open_archive(file)?);
+            let mut sink = TarSink::new(open_archive(file, destination::create)?);
             arguments
                 .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
                 .map_err(|failure| failure.about(file.display()))
@@ -265,7 +268,7 @@ impl Arguments {
         let file = self.manifest.as_deref().map(|path| {
             fs::File::create(path).map_err(|error| Failure::failed(error.to_string())).about(path.display())
         });
-        let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
+        let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose, self.quiet);
         manifest.wanted = Wanted::new(&self.only);
         Ok(match self.place.tar.as_deref() {
             Some(archive) => manifest.of_archive(destination::is_standard_output(archive)),

@@ -1,0 +1,128 @@
+//! What is left of a command that Ctrl-C or SIGTERM ends: a sentence about it, and no file that is only half made.
+//!
+//! Most commands need no more: their changes are in the log, or nothing of them is. Commands that go on for a while to put things in order
+//! use `interrupt` instead.
+//!
+//! Invariants:
+//! 1. A file is removed only if it has the device and inode number that it had when it was [made](Remains::made): another program may have
+//!    put another file in its place.
+//! 2. After [`kept`](Remains::kept) no signal removes the file: both hold the lock.
+//! 3. The process ends by the signal, so that a shell that called it knows.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Once,
+    thread,
+};
+
+use parking_lot::Mutex;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level::emulate_default_handler,
+};
+
+use crate::output::notice;
+
+/// Of the command that runs.
+static STATE: Mutex<State> = Mutex::new(State { sentence: String::new(), made: None });
+static WATCHED: Once = Once::new();
+
+#[derive(Debug)]
+struct State {
+    sentence: String,
+    made: Option<Made>,
+}
+
+/// A file that the command made.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    /// Device and inode number.
+    identity: (u64, u64),
+}
+
+/// As long as this lives a signal ends the process with a sentence.
+#[derive(Debug)]
+pub(crate) struct Remains(());
+
+impl Remains {
+    /// From now on a signal ends the process with this sentence about what is left. Where no thread can be started it ends it without.
+    pub fn begin(sentence: impl Into<String>) -> Self {
+        STATE.lock().sentence = sentence.into();
+        WATCHED.call_once(|| {
+            if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
+                let handle = signals.handle();
+                let watch = move || signals.forever().for_each(end);
+                if thread::Builder::new().name("signals".to_owned()).spawn(watch).is_err() {
+                    handle.close();
+                    for signal in [SIGINT, SIGTERM] {
+                        // Without the thread the handler would swallow the signal.
+                        let _ = signal_hook::flag::register_conditional_default(signal, always());
+                    }
+                }
+            }
+        });
+        Self(())
+    }
+
+    /// Another sentence from now on.
+    pub fn say(&self, sentence: impl Into<String>) {
+        STATE.lock().sentence = sentence.into();
+    }
+
+    /// The command has made the file at `path`: a signal removes it.
+    pub fn made(&self, path: &Path) {
+        let Ok(found) = fs::symlink_metadata(path) else { return };
+        if found.is_file() {
+            let identity = (found.dev(), found.ino());
+            STATE.lock().made = Some(Made { path: path.to_path_buf(), identity });
+        }
+    }
+
+    /// Makes a file with `make`: a signal removes it, unless it was there before.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn making<T>(&self, path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let was_there = fs::symlink_metadata(path).is_ok();
+        let made = make(path)?;
+        if !was_there {
+            self.made(path);
+        }
+        Ok(made)
+    }
+
+    /// The file is complete, and stays.
+    pub fn kept(&self) {
+        STATE.lock().made = None;
+    }
+}
+
+fn always() -> std::sync::Arc<std::sync::atomic::AtomicBool> {
+    std::sync::Arc::new(true.into())
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        *STATE.lock() = State { sentence: String::new(), made: None };
+    }
+}
+
+/// Ends the process.
+fn end(signal: i32) {
+    // Held to the end: no command begins or completes a file meanwhile.
+    let mut state = STATE.lock();
+    if let Some(Made { path, identity }) = state.made.take() {
+        let is_same = fs::symlink_metadata(&path).is_ok_and(|found| (found.dev(), found.ino()) == identity);
+        if is_same && fs::remove_file(&path).is_ok() {
+            state.sentence = format!("{} was not complete, and has been removed", path.display());
+        }
+    }
+    if !state.sentence.is_empty() {
+        notice!("interrupted: {}", state.sentence);
+    }
+    let _ = emulate_default_handler(signal);
+}
