@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn built() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let build = ["build", "--quiet", "--release", "--package", "uxfs-cli"];
+    let build = ["build", "--quiet", "--release", "--package", "uxfs"];
     let status = Command::new(cargo).args(build).current_dir(workspace_directory()).status()?;
     ensure!(status.success(), "cannot build");
     Ok(workspace_directory().join("target/release/uxfs"))

@@ -8,11 +8,12 @@ use std::{
 
 use anyhow::Result;
 use clap::Command;
-use clap_complete::Shell;
+use clap_complete::{Generator, Shell};
 use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
+use uxfs_cli::commands::completions::script;
 
 /// What `uxfs` exits with, where the help of a command says nothing else.
 const EXIT_STATUS: &str =
@@ -63,10 +64,9 @@ pub fn write(directory: &Path) -> Result<()> {
         write_page(&tool, "8", &pages)?;
     }
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
-        clap_complete::generate_to(shell, &mut uxfs_cli::command(), "uxfs", &completions)?;
-        for mut tool in uxfs_cli::drop_in::commands() {
+        for mut tool in uxfs_cli::drop_in::commands().into_iter().chain([uxfs_cli::command()]) {
             let name = tool.get_name().to_owned();
-            clap_complete::generate_to(shell, &mut tool, name, &completions)?;
+            fs::write(completions.join(shell.file_name(&name)), script(shell, &mut tool, &name))?;
         }
     }
     Ok(())

@@ -83,7 +83,8 @@ use crate::{
     name = "uxfs",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
+    disable_help_subcommand = true,
+    after_help = "uxfs help shows the commands in groups, and topics.\nExit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
                   4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, xfs_info, xfs_admin, xfs_metadump, xfs_mdrestore, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
                   umount.uxfs or umount.fuse.uxfs it is a drop-in for that tool.\nOf problems with single files or allocation groups the first 100 are \
                   printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"

@@ -1,4 +1,4 @@
-//! Inodes that nothing leads to, in a view of an image as it is. (`uxfs-cli/tests/rescue_hostile.rs` has images of which no repair ends.)
+//! Inodes that nothing leads to, in a view of an image as it is. (`uxfs/tests/rescue_hostile.rs` has images of which no repair ends.)
 #![allow(clippy::unwrap_used)]
 
 mod common;

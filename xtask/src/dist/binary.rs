@@ -24,7 +24,7 @@ pub fn build(target: Option<&str>, release: &Release) -> Result<PathBuf> {
         flags.push_str(&format!(" --remap-path-prefix={}=cargo", cargo_home.display()));
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--locked", "-p", "uxfs-cli", "--target-dir"]).arg(&folder);
+    cargo.args(["build", "--release", "--locked", "-p", "uxfs", "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", flags).env("SOURCE_DATE_EPOCH", &release.time_seconds);
     cargo
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")

@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn run_optimised() -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--profile", "checked", "--package", "xtask", "--package", "uxfs-cli"])
+        .args(["build", "--quiet", "--profile", "checked", "--package", "xtask", "--package", "uxfs"])
         .current_dir(workspace_directory())
         .status()?;
     ensure!(status.success(), "cannot build");

@@ -39,15 +39,18 @@ const LAYERS: [Layer; 20] = [
     },
     Layer { name: "uxfs-bench", above: &[], beside: &["uxfs-filesystem", "uxfs-engine", "uxfs-volume"] },
     Layer {
-        name: "uxfs",
-        above: &["uxfs-populate", "uxfs-extract", "uxfs-repair", "uxfs-filesystem"],
-        beside: &[],
-    },
-    Layer {
         name: "uxfs-cli",
-        above: &["uxfs", "uxfs-bench", "uxfs-fuse", "uxfs-metadump", "uxfs-partition", "uxfs-rescue"],
+        above: &[
+            "uxfs-populate",
+            "uxfs-bench",
+            "uxfs-fuse",
+            "uxfs-metadump",
+            "uxfs-partition",
+            "uxfs-rescue",
+        ],
         beside: &[],
     },
+    Layer { name: "uxfs", above: &["uxfs-cli"], beside: &[] },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
     Layer {
         name: "uxfs-lab",
@@ -178,10 +181,9 @@ mod tests {
         let extract = ["uxfs-block", "uxfs-engine", "uxfs-filesystem", "uxfs-format", "uxfs-volume"];
         assert_eq!(allowed("uxfs-extract"), extract);
         let below_the_binary = LAYERS.iter().map(|layer| layer.name);
-        let below_the_binary: BTreeSet<_> = below_the_binary
-            .filter(|name| !["uxfs-cli", "uxfs-testkit", "uxfs-lab"].contains(name))
-            .collect();
-        assert_eq!(allowed("uxfs-cli"), below_the_binary.into_iter().collect::<Vec<_>>());
+        let below_the_binary: BTreeSet<_> =
+            below_the_binary.filter(|name| !["uxfs", "uxfs-testkit", "uxfs-lab"].contains(name)).collect();
+        assert_eq!(allowed("uxfs"), below_the_binary.into_iter().collect::<Vec<_>>());
     }
 
     #[test]

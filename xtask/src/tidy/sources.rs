@@ -21,7 +21,7 @@ const UNSAFE_FILES: [&str; 16] = [
     "crates/uxfs-block/src/loop_status.rs",
     "crates/uxfs-block/src/write_protection.rs",
     "crates/uxfs-source/src/directory/own_working_directory.rs",
-    "crates/uxfs-cli/src/closed_output.rs",
+    "crates/uxfs/src/bin/uxfs/closed_output.rs",
     "crates/uxfs-lab/src/mounted/mapping.rs",
     "xtask/src/mount_load/memory_map.rs",
 ];

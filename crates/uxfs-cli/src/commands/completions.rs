@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use clap::Command;
 use clap_complete::Shell;
 
 use crate::{
@@ -24,11 +25,20 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
     must_be_open()?;
-    // They are made in memory: the generator panics where it cannot write.
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::command(), "uxfs", &mut script);
     let mut output = Output::new();
-    output.write_all(&script)?;
+    output.write_all(&script(arguments.shell, &mut crate::command(), "uxfs"))?;
     output.finish()?;
     Ok(Exit::Success)
+}
+
+/// The script of a command with this name.
+pub fn script(shell: Shell, command: &mut Command, name: &str) -> Vec<u8> {
+    // They are made in memory: the generator panics where it cannot write.
+    let mut script = match shell {
+        // The words of `compgen` are options and values from a list, without blanks.
+        Shell::Bash => b"# shellcheck disable=SC2207\n".to_vec(),
+        _ => Vec::new(),
+    };
+    clap_complete::generate(shell, command, name, &mut script);
+    script
 }

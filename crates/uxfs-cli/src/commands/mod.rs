@@ -13,6 +13,7 @@ pub mod find;
 pub mod freespace;
 pub mod get;
 pub mod grep;
+pub mod help;
 pub mod info;
 pub mod inodes;
 pub mod inspect;
@@ -227,6 +228,8 @@ pub enum Command {
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
     Bench(bench::Arguments),
+    /// Show the commands, the help of one, or a topic
+    Help(help::Arguments),
     /// Print the completions of a shell
     Completions(completions::Arguments),
 }
@@ -285,6 +288,7 @@ impl Command {
             Self::Admin(arguments) => admin::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
+            Self::Help(arguments) => help::run(arguments, context),
             Self::Completions(arguments) => completions::run(arguments, context),
         }
     }

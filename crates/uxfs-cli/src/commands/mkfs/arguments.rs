@@ -72,19 +72,25 @@ pub struct Arguments {
     #[arg(short = 's', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
     sector: Vec<String>,
     /// Label, at most 12 bytes
-    #[arg(short = 'L', value_name = "LABEL", allow_hyphen_values = true, overrides_with = "label")]
+    #[arg(
+        short = 'L',
+        long = "label",
+        value_name = "LABEL",
+        allow_hyphen_values = true,
+        overrides_with = "label"
+    )]
     label: Option<OsString>,
     /// Overwrite an existing file system
-    #[arg(short = 'f', overrides_with = "force")]
+    #[arg(short = 'f', long = "force", overrides_with = "force")]
     pub force: bool,
     /// Do not discard the device first
-    #[arg(short = 'K', overrides_with = "keep")]
+    #[arg(short = 'K', long = "keep", overrides_with = "keep")]
     pub keep: bool,
     /// Print the geometry without making the file system
-    #[arg(short = 'N', overrides_with = "dry_run")]
+    #[arg(short = 'N', long = "dry-run", overrides_with = "dry_run")]
     pub dry_run: bool,
     /// Print nothing
-    #[arg(short = 'q', overrides_with = "quiet")]
+    #[arg(short = 'q', long = "quiet", overrides_with = "quiet")]
     pub quiet: bool,
     /// Print the version
     #[arg(short = 'V', action = ArgAction::SetTrue, overrides_with = "print_version")]

@@ -1,4 +1,4 @@
-//! The `uxfs` binary. Everything is in the library, so that man pages and completions are made from the same source.
+//! The program `uxfs`. All of it is in the library `uxfs-cli`, so that man pages and completions are made from the same source.
 mod closed_output;
 
 use std::process::ExitCode;

@@ -1,0 +1,155 @@
+//! `uxfs help`: the commands in groups, the help of one, or a topic that belongs to many.
+//!
+//! The texts of topics lie beside this file, one for each.
+
+use std::io::Write;
+
+use clap::Command;
+
+use crate::{
+    commands::Context,
+    failure::{Exit, Failure, Outcome},
+    output::{Output, must_be_open},
+};
+
+/// A text about what many commands share.
+struct Topic {
+    name: &'static str,
+    about: &'static str,
+    text: &'static str,
+}
+
+const TOPICS: [Topic; 7] = [
+    Topic {
+        name: "images",
+        about: "files, devices and partitions; damaged, mounted and packed images",
+        text: include_str!("images.txt"),
+    },
+    Topic { name: "paths", about: "paths, inode numbers and patterns", text: include_str!("paths.txt") },
+    Topic { name: "sources", about: "what a file system is filled with", text: include_str!("sources.txt") },
+    Topic { name: "exit-codes", about: "what programs learn", text: include_str!("exit-codes.txt") },
+    Topic { name: "json", about: "documents instead of text", text: include_str!("json.txt") },
+    Topic {
+        name: "environment",
+        about: "variables that change what is done",
+        text: include_str!("environment.txt"),
+    },
+    Topic {
+        name: "drop-ins",
+        about: "links by which uxfs stands in for other tools",
+        text: include_str!("drop-ins.txt"),
+    },
+];
+
+/// The commands as they belong together. Each is in one group: a test compares them with the command line.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("Make and fill", &["mkfs"]),
+    ("Look and search", &["info", "ls", "tree", "find", "grep", "du", "df", "stat", "cat", "xattr"]),
+    ("Copy out", &["get", "extract"]),
+    (
+        "Change",
+        &[
+            "put", "cp", "mv", "ln", "rm", "rmdir", "mkdir", "chmod", "chown", "touch", "truncate", "mknod",
+            "mkfifo", "setfattr", "shell", "admin",
+        ],
+    ),
+    ("Mount", &["mount", "umount", "stats"]),
+    ("Check, repair, rescue", &["check", "repair", "undo", "rescue", "replay", "metadump", "mdrestore"]),
+    ("Structures on disk", &["inspect", "map", "freespace", "parents", "inodes"]),
+    ("Measure", &["bench"]),
+    ("About uxfs", &["help", "completions"]),
+];
+
+/// Arguments of `uxfs help`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs help\n          uxfs help mkfs\n          uxfs help exit-codes")]
+pub struct Arguments {
+    /// A command, with its subcommand where it has some, or a topic
+    #[arg(value_name = "COMMAND|TOPIC")]
+    about: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
+    must_be_open()?;
+    let mut uxfs = crate::command();
+    uxfs.build();
+    let text = match &*arguments.about {
+        [] => overview(&uxfs),
+        [name] if topic(name).is_some() => topic(name).map(|topic| topic.text.to_owned()).unwrap_or_default(),
+        names => long_help(&mut uxfs, names)?,
+    };
+    let mut output = Output::new();
+    output.write_all(text.as_bytes())?;
+    output.finish()?;
+    Ok(Exit::Success)
+}
+
+fn topic(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// Names of the topics, for completions and man pages.
+pub fn topics() -> impl Iterator<Item = &'static str> {
+    TOPICS.iter().map(|topic| topic.name)
+}
+
+fn long_help(uxfs: &mut Command, names: &[String]) -> Result<String, Failure> {
+    let mut command = uxfs;
+    for name in names {
+        command = command.find_subcommand_mut(name).ok_or_else(|| {
+            let topics: Vec<_> = topics().collect();
+            let remedy = format!("uxfs help lists the commands; topics are {}", topics.join(", "));
+            Failure::usage(format!("{name}: neither a command nor a topic")).with_remedy(&remedy)
+        })?;
+    }
+    Ok(command.render_long_help().to_string())
+}
+
+/// All commands in their groups, and the topics.
+fn overview(uxfs: &Command) -> String {
+    let mut text = "uxfs: XFS without the kernel\n\nUsage: uxfs COMMAND [OPTIONS] ...\n".to_owned();
+    let about = |name: &str| {
+        let command = uxfs.find_subcommand(name);
+        command.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default()
+    };
+    for (group, names) in GROUPS {
+        text += &format!("\n{group}\n");
+        for name in names {
+            text += &format!("  {name:<12} {}\n", about(name));
+        }
+    }
+    text += "\nTopics (uxfs help TOPIC)\n";
+    for topic in &TOPICS {
+        text += &format!("  {:<12} {}\n", topic.name, topic.about);
+    }
+    text += "\nuxfs help COMMAND and uxfs COMMAND --help tell more.\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let of_command_line = crate::command();
+        let of_command_line: BTreeSet<_> =
+            of_command_line.get_subcommands().map(Command::get_name).map(str::to_owned).collect();
+        let in_groups: Vec<_> =
+            GROUPS.iter().flat_map(|(_, names)| *names).map(|name| (*name).to_owned()).collect();
+        assert_eq!(in_groups.len(), in_groups.iter().collect::<BTreeSet<_>>().len());
+        assert_eq!(in_groups.into_iter().collect::<BTreeSet<_>>(), of_command_line);
+    }
+
+    #[test]
+    fn topics_are_short_lines_and_no_commands() {
+        for topic in &TOPICS {
+            assert!(crate::command().find_subcommand(topic.name).is_none(), "{}", topic.name);
+            assert!(topic.text.ends_with('\n') && topic.text.lines().all(|line| line.chars().count() <= 100));
+            assert!(overview(&crate::command()).contains(topic.about));
+        }
+    }
+}
