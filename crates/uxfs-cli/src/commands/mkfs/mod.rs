@@ -36,6 +36,8 @@ use crate::{
     commands::{Context, info::layout_document},
     drop_in,
     failure::{About, Exit, Failure, Outcome},
+    kind::Note,
+    output::put_path,
     output::{Output, notice, program},
     partitions::Disk,
     progress,
@@ -64,7 +66,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let path = device(arguments, &options)?;
     let inputs: Vec<_> = config::inputs(&options).chain(arguments.source.inputs()).collect();
     config::refuse_overwriting(&options, path, &inputs)?;
-    make(arguments, &options, path, context).about(path.display())
+    make(arguments, &options, path, context).about_image(path)
 }
 
 fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context) -> Outcome {
@@ -72,7 +74,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
     if let Some(problem) = problem {
-        notice!("warning: {problem}");
+        notice!(Note::Option, "warning: {problem}");
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
@@ -128,7 +130,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         }
     }
     if context.json {
-        printed = print_json(&superblock, written, report.as_ref(), arguments.dry_run);
+        printed = print_json(&superblock, path, written, report.as_ref(), arguments.dry_run);
     }
     printed?;
     Ok(filled::exit(report.as_ref()))
@@ -302,7 +304,7 @@ fn tell(warnings: &[Warning], arguments: &Arguments) {
     // fstests makes thousands of small file systems, and compares the output.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
-        notice!("warning: {warning}");
+        notice!(Note::Option, "warning: {warning}");
     }
 }
 
@@ -316,11 +318,13 @@ fn print(superblock: &Superblock, path: &Path, quiet: bool) -> Result<(), Failur
 
 fn print_json(
     superblock: &Superblock,
+    image: &Path,
     written: Written,
     report: Option<&Report>,
     dry_run: bool,
 ) -> Result<(), Failure> {
     let mut document = layout_document(superblock);
+    put_path(&mut document, "image", image);
     document["written_bytes"] = json!(written.bytes);
     document["dry_run"] = json!(dry_run);
     if let Some(report) = report {
@@ -347,12 +351,12 @@ impl From<LayoutError> for Failure {
 
 impl From<TargetError> for Failure {
     fn from(error: TargetError) -> Self {
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }
 
 impl From<empty::FormatError> for Failure {
     fn from(error: empty::FormatError) -> Self {
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }
