@@ -142,9 +142,8 @@ impl Failure {
 
     /// As [`about`](Self::about) a path in an image.
     #[must_use]
-    pub fn about_path(mut self, path: &[u8]) -> Self {
-        self.objects.path.get_or_insert_with(|| path.to_vec());
-        self.about(crate::edit::report::shown(path))
+    pub fn about_path(self, path: &[u8]) -> Self {
+        self.at_path(path).about(crate::edit::report::shown(path))
     }
 
     /// As [`about`](Self::about) a file that the command line names.
@@ -167,9 +166,8 @@ impl Failure {
 
     /// As [`about`](Self::about) a file of the host.
     #[must_use]
-    pub fn about_host(mut self, path: &Path) -> Self {
-        self.objects.host_path.get_or_insert_with(|| path.as_os_str().as_bytes().to_vec());
-        self.about(escaped(path.as_os_str().as_bytes()))
+    pub fn about_host(self, path: &Path) -> Self {
+        self.at_host(path).about(escaped(path.as_os_str().as_bytes()))
     }
 
     /// Says for programs in which image, unless that is known.
@@ -183,6 +181,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn at_path(mut self, path: &[u8]) -> Self {
         self.objects.path.get_or_insert_with(|| path.to_vec());
+        self
+    }
+
+    /// Says for programs at which path of the host, unless that is known.
+    #[must_use]
+    pub(crate) fn at_host(mut self, path: &Path) -> Self {
+        self.objects.host_path.get_or_insert_with(|| path.as_os_str().as_bytes().to_vec());
         self
     }
 

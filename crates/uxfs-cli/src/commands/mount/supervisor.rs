@@ -29,7 +29,7 @@ use uxfs_fuse::{
     session,
 };
 
-use super::{Arguments, background::Awaited, confined, log, outcome_of, tell_of_child};
+use super::{Arguments, background::Awaited, confined, log, outcome_of, refusal, tell_of_child};
 use crate::{
     failure::{Exit, Failure, Outcome},
     interrupt::Interrupt,
@@ -55,9 +55,11 @@ pub fn run(
     awaited: Option<Awaited>,
     json: bool,
 ) -> Outcome {
-    let image = std::fs::canonicalize(&arguments.target.image).map_err(|error| Failure::caused_by(&error))?;
+    let image = std::fs::canonicalize(&arguments.target.image)
+        .map_err(|error| Failure::caused_by(&error).about("cannot open it"))?;
     // Before the image is opened: what is wrong with the directory is said first.
-    mount_point::check(&arguments.target.directory).map_err(|error| Failure::caused_by(&error))?;
+    let directory = &arguments.target.directory;
+    mount_point::check(directory).map_err(|error| refusal::no_mount_point(&error, directory))?;
     // It has one thread and no handlers of signals until then, which the child would have too.
     let (mut server, link) = Serving::start(arguments, options, json)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
