@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Display, io};
 
-use serde_json::json;
-use uxfs_block::words::without_error_numbers;
 use uxfs_volume::error::Error;
 
 use crate::{
-    failure::{Exit, Failure, exit_of},
-    output::{is_json, message, notice},
+    failure::{Exit, Failure},
+    kind::Note,
+    output::{is_json, message, notice, say},
+    target::Target,
 };
 
 /// Problems that a command prints one by one. A damaged image may have millions: the others are counted by kind.
@@ -27,31 +27,38 @@ pub struct Complaints {
 impl Complaints {
     /// Reports a problem.
     pub fn add(&mut self, subject: impl Display, error: &Error) {
-        self.say(kind_of(error), exit_of(error), format_args!("{subject}: {error}"));
+        self.tell(&Failure::from(error).about(subject));
+    }
+
+    /// Reports a problem with a path in the image.
+    pub fn add_path(&mut self, path: &[u8], error: &Error) {
+        self.tell(&Failure::from(error).about_path(path));
+    }
+
+    /// Reports a problem with a file that the command line names.
+    pub fn add_target(&mut self, target: &Target, error: &Error) {
+        self.tell(&Failure::from(error).about_target(target));
     }
 
     /// Reports a problem whose message exists already.
     pub fn tell(&mut self, failure: &Failure) {
-        if let Some((kind, exit, message)) = failure.parts() {
-            self.say(kind, exit, message);
-        }
-    }
-
-    /// Reports a problem with another message.
-    pub fn say(&mut self, kind: &'static str, exit: Exit, message: impl Display) {
+        let Some((counted_as, exit, message)) = failure.parts() else { return };
         self.raise(exit);
-        if self.told < TOLD_MAX {
-            self.told += 1;
-            tell(kind, exit, &message.to_string());
-        } else {
-            *self.others.entry(kind).or_default() += 1;
+        if self.told >= TOLD_MAX {
+            *self.others.entry(counted_as).or_default() += 1;
+            return;
+        }
+        self.told += 1;
+        match is_json() {
+            true => message!("{}", failure.document("problem")),
+            false => say!("{message}"),
         }
     }
 
-    /// Reports a problem of the command as a whole, which is always printed.
+    /// Reports that the command did not do all of its work, which is always printed.
     pub fn conclude(&mut self, exit: Exit, message: impl Display) {
         self.raise(exit);
-        notice!("{message}");
+        notice!(Note::Incomplete, "{message}");
     }
 
     /// Makes the exit code at least as bad as `exit`.
@@ -100,26 +107,8 @@ impl Complaints {
 impl Drop for Complaints {
     fn drop(&mut self) {
         if let Some(rest) = self.rest() {
-            notice!("{rest}");
+            notice!(Note::MoreProblems, "{rest}");
         }
-    }
-}
-
-fn tell(kind: &str, exit: Exit, message: &str) {
-    if !is_json() {
-        return notice!("{message}");
-    }
-    let words = without_error_numbers(message);
-    message!("{}", json!({"problem": {"kind": kind, "exit_code": exit as u8, "message": words}}));
-}
-
-/// The kind under which an error is counted.
-pub fn kind_of(error: &Error) -> &'static str {
-    match error {
-        Error::Corrupt(corruption) => corruption.structure.name(),
-        Error::Io(_) => "the device failed",
-        Error::Unsupported(_) => "not supported",
-        _ => "not possible",
     }
 }
 
@@ -137,8 +126,8 @@ mod tests {
         }
         assert_eq!((complaints.rest(), complaints.exit()), (None, Exit::Failed));
         complaints.tell(&Failure::failed("one"));
-        complaints.say("loop", Exit::Corruption, "two");
-        complaints.say("loop", Exit::Failed, "three");
+        complaints.tell(&Failure::corruption("two").counted_as("loop"));
+        complaints.tell(&Failure::failed("three").counted_as("loop"));
         let rest = complaints.rest();
         assert_eq!(rest.as_deref(), Some("3 more problems like these (failed: 1, loop: 2)"));
         assert_eq!(complaints.exit(), Exit::Corruption);

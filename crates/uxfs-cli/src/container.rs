@@ -1,6 +1,6 @@
 //! Files that hold an image in another form: compressed, or as the disk of a virtual machine.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, kind::Kind};
 
 /// A form, how files of it begin, and how to get the image out of it.
 struct Form {
@@ -29,7 +29,7 @@ pub fn is_known(magic: u32) -> bool {
 /// Why a file that begins with these four bytes is no file system: it holds one in another form. `None` where it has none of these forms.
 pub fn is_no_file_system(magic: u32) -> Option<Failure> {
     let form = form_of(magic)?;
-    let failure = Failure::failed(format!("{}, and must be raw here", form.name));
+    let failure = Failure::refused(Kind::NotAFileSystem, format!("{}, and must be raw here", form.name));
     Some(failure.with_remedy(form.remedy))
 }
 

@@ -15,6 +15,7 @@ use std::{
 
 use crate::{
     failure::{About, Failure},
+    kind::Kind,
     output,
 };
 
@@ -80,14 +81,14 @@ impl Replacement {
     pub fn of(path: &Path) -> Result<Self, Failure> {
         let found = fs::metadata(path).ok().map(|found| found.file_type());
         if found.is_some_and(|found| found.is_dir()) {
-            return Err(Failure::failed("it is a directory")).about(path.display());
+            return Err(Failure::refused(Kind::IsADirectory, "it is a directory")).about_host(path);
         }
         if found.is_some_and(|found| found.is_block_device()) {
-            return Err(Failure::usage("this is written to a file, not to a disk")).about(path.display());
+            return Err(Failure::usage("this is written to a file, not to a disk")).about_host(path);
         }
-        match way(path).about(path.display())? {
+        match way(path).about_host(path)? {
             Way::Rename(place) if !folder_of(&place).is_dir() => {
-                Err(Failure::failed("no such directory")).about(folder_of(&place).display())
+                Err(Failure::refused(Kind::NotFound, "no such directory")).about_host(folder_of(&place))
             }
             Way::StandardOutput => output::must_be_open().map(|()| Self { path: path.to_owned() }),
             Way::Rename(_) | Way::Into(_) => Ok(Self { path: path.to_owned() }),

@@ -1,16 +1,19 @@
-//! From an error to a message for people and an exit code for programs.
+//! From an error to a message for people, a word and an exit code for programs.
 
-use std::{io, process::ExitCode};
+use std::{io, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use uxfs_block::words::without_error_numbers;
 use uxfs_journal::error::ShutdownCause;
 use uxfs_volume::error::Error;
 
-use crate::output::{message, notice};
-
 pub use crate::complaints::Complaints;
-use crate::complaints::kind_of;
+use crate::{
+    kind::{Kind, cause_of, errno_name, errno_of},
+    output::{message, put_name, say},
+    target::Target,
+    text::escaped,
+};
 
 /// Exit codes of `uxfs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,13 +31,33 @@ pub enum Exit {
     Unsupported = 4,
 }
 
-/// Why a command ended before its work was done.
+/// What a failure is about.
+#[derive(Debug, Clone, Default)]
+struct Objects {
+    /// The image, as the command line has it.
+    image: Option<Vec<u8>>,
+    /// A path in the image.
+    path: Option<Vec<u8>>,
+    /// A path of the host.
+    host_path: Option<Vec<u8>>,
+    /// An inode of the image that was named by its number.
+    inode: Option<u64>,
+}
+
+/// Why a command ended before its work was done, or what is wrong with one of several objects.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
     message: String,
-    /// The kind under which it is counted among many.
-    kind: &'static str,
+    kind: Kind,
+    /// Linux's number.
+    errno: Option<i32>,
+    /// In words, what it is counted as among many.
+    counted_as: &'static str,
+    /// The structure that is damaged.
+    structure: Option<&'static str>,
+    /// Boxed: the rare case must not widen every result.
+    objects: Box<Objects>,
     is_quiet: bool,
 }
 
@@ -42,24 +65,49 @@ pub struct Failure {
 pub type Outcome = Result<Exit, Failure>;
 
 impl Failure {
-    /// The command line asks for something impossible.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into(), kind: "usage", is_quiet: false }
+    /// Of this kind.
+    pub fn new(kind: Kind, exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            kind,
+            errno: None,
+            counted_as: kind.words(),
+            structure: None,
+            objects: Box::default(),
+            is_quiet: false,
+        }
     }
 
-    /// The operation failed.
+    /// The command line asks for something impossible.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, Exit::Usage, message)
+    }
+
+    /// The operation failed, for a reason that no other kind has.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), kind: "failed", is_quiet: false }
+        Self::new(Kind::Failed, Exit::Failed, message)
+    }
+
+    /// The operation is refused.
+    pub fn refused(kind: Kind, message: impl Into<String>) -> Self {
+        Self::new(kind, Exit::Failed, message)
+    }
+
+    /// The operation failed because of this error, whose first known cause says of which kind it is.
+    pub fn caused_by(error: &(dyn std::error::Error + 'static)) -> Self {
+        let (kind, errno) = cause_of(error).unwrap_or((Kind::Failed, None));
+        Self { errno, ..Self::new(kind, Exit::Failed, error.to_string()) }
     }
 
     /// What was read is damaged.
     pub fn corruption(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Corruption, message: message.into(), kind: "damage", is_quiet: false }
+        Self::new(Kind::Damage, Exit::Corruption, message)
     }
 
     /// It needs a feature that uxfs does not have.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Unsupported, message: message.into(), kind: "not supported", is_quiet: false }
+        Self::new(Kind::UnsupportedFeature, Exit::Unsupported, message)
     }
 
     /// As a failure of a command whose exit code 1 says something else.
@@ -68,6 +116,20 @@ impl Failure {
         if self.exit == Exit::Failed {
             self.exit = Exit::Usage;
         }
+        self
+    }
+
+    /// With another exit code.
+    #[must_use]
+    pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// In words, what it is counted as among many.
+    #[must_use]
+    pub(crate) fn counted_as(mut self, words: &'static str) -> Self {
+        self.counted_as = words;
         self
     }
 
@@ -81,7 +143,52 @@ impl Failure {
     /// As [`about`](Self::about) a path in an image.
     #[must_use]
     pub fn about_path(self, path: &[u8]) -> Self {
-        self.about(crate::edit::report::shown(path))
+        self.at_path(path).about(crate::edit::report::shown(path))
+    }
+
+    /// As [`about`](Self::about) a file that the command line names.
+    #[must_use]
+    pub fn about_target(mut self, target: &Target) -> Self {
+        match target {
+            Target::Path(path) => self.about_path(path),
+            Target::Inode(number) => {
+                self.objects.inode.get_or_insert(number.get());
+                self.about(target)
+            }
+        }
+    }
+
+    /// As [`about`](Self::about) the image.
+    #[must_use]
+    pub fn about_image(self, image: &Path) -> Self {
+        self.in_image(image).about(escaped(image.as_os_str().as_bytes()))
+    }
+
+    /// As [`about`](Self::about) a file of the host.
+    #[must_use]
+    pub fn about_host(self, path: &Path) -> Self {
+        self.at_host(path).about(escaped(path.as_os_str().as_bytes()))
+    }
+
+    /// Says for programs in which image, unless that is known.
+    #[must_use]
+    pub(crate) fn in_image(mut self, image: &Path) -> Self {
+        self.objects.image.get_or_insert_with(|| image.as_os_str().as_bytes().to_vec());
+        self
+    }
+
+    /// Says for programs at which path in the image, unless that is known.
+    #[must_use]
+    pub(crate) fn at_path(mut self, path: &[u8]) -> Self {
+        self.objects.path.get_or_insert_with(|| path.to_vec());
+        self
+    }
+
+    /// Says for programs at which path of the host, unless that is known.
+    #[must_use]
+    pub(crate) fn at_host(mut self, path: &Path) -> Self {
+        self.objects.host_path.get_or_insert_with(|| path.as_os_str().as_bytes().to_vec());
+        self
     }
 
     /// Names an option as another command has it.
@@ -98,9 +205,34 @@ impl Failure {
         self
     }
 
-    /// Kind, exit code and message, unless it is to be kept quiet.
+    /// What it is counted as, exit code and message, unless it is to be kept quiet.
     pub(crate) fn parts(&self) -> Option<(&'static str, Exit, &str)> {
-        (!self.is_quiet).then_some((self.kind, self.exit, &self.message))
+        (!self.is_quiet).then_some((self.counted_as, self.exit, &self.message))
+    }
+
+    /// The document, whose only field says what it is: `error` or `problem`.
+    pub(crate) fn document(&self, field: &str) -> Value {
+        let mut document = json!({
+            "kind": self.kind.token(),
+            "exit_code": self.exit as u8,
+            "message": without_error_numbers(&self.message),
+        });
+        if let Some(errno) = self.errno.and_then(errno_name) {
+            document["errno"] = errno.into();
+        }
+        if let Some(structure) = self.structure {
+            document["structure"] = structure.into();
+        }
+        let Objects { image, path, host_path, inode } = &*self.objects;
+        for (field, name) in [("image", image), ("path", path), ("host_path", host_path)] {
+            if let Some(name) = name {
+                put_name(&mut document, field, name);
+            }
+        }
+        if let Some(inode) = inode {
+            document["inode"] = (*inode).into();
+        }
+        json!({ field: document })
     }
 
     /// Prints the message, unless the reader of our output has gone, and gives the exit code.
@@ -113,11 +245,9 @@ impl Failure {
         if self.is_quiet {
             return Exit::Success;
         }
-        if json {
-            let words = without_error_numbers(&self.message);
-            message!("{}", json!({"error": {"message": words, "exit_code": self.exit as u8}}));
-        } else {
-            notice!("{}", self.message);
+        match json {
+            true => message!("{}", self.document("error")),
+            false => say!("{}", self.message),
         }
         self.exit
     }
@@ -134,21 +264,30 @@ pub fn exit_of(error: &Error) -> Exit {
     }
 }
 
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let mut failure = Self::new(Kind::of(error), exit_of(error), error.to_string());
+        failure.errno = errno_of(error);
+        if let Error::Corrupt(corruption) = error {
+            failure.structure = Some(corruption.structure.name());
+            failure.counted_as = corruption.structure.name();
+        }
+        failure
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { exit: exit_of(&error), message: error.to_string(), kind: kind_of(&error), is_quiet: false }
+        (&error).into()
     }
 }
 
 impl From<io::Error> for Failure {
     /// Errors of our own output. A closed pipe ends the command quietly: the reader has all it wanted.
     fn from(error: io::Error) -> Self {
-        Self {
-            exit: Exit::Failed,
-            message: format!("cannot write output: {error}"),
-            kind: "output",
-            is_quiet: error.kind() == io::ErrorKind::BrokenPipe,
-        }
+        let message = format!("cannot write output: {error}");
+        let is_quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        Self { errno: error.raw_os_error(), is_quiet, ..Self::new(Kind::Output, Exit::Failed, message) }
     }
 }
 
@@ -159,13 +298,37 @@ impl From<serde_json::Error> for Failure {
 }
 
 /// Adds the subject to an error on its way up.
-pub trait About<T> {
-    /// Names what the failed operation was about: a path, an inode, an image.
+pub trait About<T>: Sized {
+    /// Names what the failed operation was about: an option, a structure.
     fn about(self, subject: impl std::fmt::Display) -> Result<T, Failure>;
+    /// As [`about`](Self::about) a path in an image.
+    fn about_path(self, path: &[u8]) -> Result<T, Failure>;
+    /// As [`about`](Self::about) a file that the command line names.
+    fn about_target(self, target: &Target) -> Result<T, Failure>;
+    /// As [`about`](Self::about) the image.
+    fn about_image(self, image: &Path) -> Result<T, Failure>;
+    /// As [`about`](Self::about) a file of the host.
+    fn about_host(self, path: &Path) -> Result<T, Failure>;
 }
 
 impl<T, E: Into<Failure>> About<T> for Result<T, E> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, Failure> {
         self.map_err(|error| error.into().about(subject))
+    }
+
+    fn about_path(self, path: &[u8]) -> Result<T, Failure> {
+        self.map_err(|error| error.into().about_path(path))
+    }
+
+    fn about_target(self, target: &Target) -> Result<T, Failure> {
+        self.map_err(|error| error.into().about_target(target))
+    }
+
+    fn about_image(self, image: &Path) -> Result<T, Failure> {
+        self.map_err(|error| error.into().about_image(image))
+    }
+
+    fn about_host(self, path: &Path) -> Result<T, Failure> {
+        self.map_err(|error| error.into().about_host(path))
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     container,
     failure::{About, Complaints, Exit, Failure, Outcome},
     in_use,
+    kind::Kind,
     place::{ImagePlace, PlaceArguments},
     repaired::{self, Repaired},
     text::parse_size,
@@ -199,14 +200,14 @@ impl ImageArguments {
     fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
         compressed::unpack(
             &self.image,
-            self.place.find(&self.image).about(self.image.display())?.start_bytes,
+            self.place.find(&self.image).about_image(&self.image)?.start_bytes,
             otherwise,
         )
-        .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
+        .map_err(|error| Failure::caused_by(&error).about("cannot read").about_image(&self.image))
     }
 
     fn open_device(&self, unpacked: Option<File>, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let extent = self.place.find(&self.image).about(self.image.display())?;
+        let extent = self.place.find(&self.image).about_image(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
@@ -214,18 +215,18 @@ impl ImageArguments {
             ..OpenOptions::default()
         };
         if let Some(file) = unpacked {
-            let claimed = Claimed::of(file, Lock::None).map_err(|error| Failure::failed(error.to_string()));
+            let claimed = Claimed::of(file, Lock::None).map_err(|error| Failure::caused_by(&error));
             let options = OpenOptions { start_bytes: extent.start_bytes, ..options };
-            let device = engine::open_claimed(claimed.about(self.image.display())?, &options);
+            let device = engine::open_claimed(claimed.about_image(&self.image)?, &options);
             let bounded = device.and_then(|device| extent.bound(device)).map_err(Error::from);
-            return bounded.about(self.image.display());
+            return bounded.map_err(Failure::from).and_then(holding_something).about_image(&self.image);
         }
         let opened = extent.open(&self.image, &options).map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
             let failure = in_use::not_opened(error, &self.image);
             if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
         });
-        opened.about(self.image.display())
+        opened.and_then(holding_something).about_image(&self.image)
     }
 
     /// Opens the image for changes, with an exclusive lock.
@@ -240,12 +241,12 @@ impl ImageArguments {
     pub fn device_to_repair(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
         let is_packed = compressed::is_packed(&self.image)
-            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
+            .map_err(|error| Failure::caused_by(&error).about("cannot read").about_image(&self.image))?;
         if is_packed {
-            let failure = Failure::failed("a compressed image cannot be changed");
-            return Err(failure.with_remedy("unpack it first: zstd -d").about(self.image.display()));
+            let failure = Failure::refused(Kind::NotAFileSystem, "a compressed image cannot be changed");
+            return Err(failure.with_remedy("unpack it first: zstd -d").about_image(&self.image));
         }
-        let extent = self.place.find(&self.image).about(self.image.display())?;
+        let extent = self.place.find(&self.image).about_image(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
@@ -256,7 +257,8 @@ impl ImageArguments {
         extent
             .open(&self.image, &options)
             .map_err(|error| in_use::not_opened(error, &self.image))
-            .about(self.image.display())
+            .and_then(holding_something)
+            .about_image(&self.image)
     }
 
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
@@ -302,7 +304,7 @@ impl ImageArguments {
                 }
             }
         };
-        failure.about(self.image.display())
+        failure.about_image(&self.image)
     }
 
     /// As [`not_opened`](Self::not_opened), for a command that shows files: says how those of a damaged image are seen.
@@ -337,13 +339,22 @@ impl MountedImage {
                 _ => None,
             };
             let remedy = lengthening.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
-            complaints.say("damage", Exit::Corruption, format_args!("{finding}{remedy}"));
+            let failure = Failure::corruption(format!("{finding}{remedy}"));
+            complaints.tell(&failure.in_image(self.place.path()));
         }
         if others > 0 {
             complaints.conclude(Exit::Corruption, format_args!("{others} more findings were not kept"));
         }
         complaints.raise(outcome?);
         Ok(complaints.exit())
+    }
+}
+
+/// Refuses an image without a byte in it.
+pub(crate) fn holding_something(device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, Failure> {
+    match device.size_bytes() {
+        0 => Err(Failure::refused(Kind::NotAFileSystem, "not an XFS file system: the file is empty")),
+        _ => Ok(device),
     }
 }
 
@@ -383,7 +394,8 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         return failure;
     }
     match fault {
-        Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
+        Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::refused(
+            Kind::NotAFileSystem,
             "not an XFS file system, or its first sector is damaged (one that lies elsewhere in the image is chosen with \
              --partition or --offset)",
         ),

@@ -4,6 +4,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`attribute_text`] | extended attributes as getfattr prints them |
 //! | `calendar` | times by the letters of strftime and find |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
@@ -17,6 +18,7 @@
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
+//! | [`kind`] | stable words for programs: why something failed, what is told |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | `overwrite` | keeps commands from writing over what they read |
@@ -27,6 +29,7 @@
 //! | [`progress`] | a line on a terminal about long work, nothing elsewhere; the sentence at its end |
 //! | `remains` | what is left of a command that a signal ends |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
+//! | [`schema`] | the JSON Schema of what `--json` prints |
 //! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
@@ -34,6 +37,7 @@
 // They panic where the output is closed or full: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod attribute_text;
 mod calendar;
 pub mod commands;
 pub mod complaints;
@@ -48,6 +52,7 @@ pub mod glob;
 pub mod image;
 mod in_use;
 mod interrupt;
+pub mod kind;
 pub mod listing;
 pub mod output;
 mod overwrite;
@@ -57,6 +62,7 @@ pub mod place;
 pub mod progress;
 mod remains;
 mod repaired;
+pub mod schema;
 pub mod search;
 pub mod target;
 pub mod text;
@@ -74,7 +80,7 @@ use uxfs_block::cache::pressure;
 use crate::{
     commands::{Command, Context},
     failure::{Complaints, Exit, Failure},
-    output::{notice, program, set_json, set_program},
+    output::{program, say, set_json, set_program},
 };
 
 /// XFS without the kernel: make, fill, read, change and recover XFS V5 images from user space, without root.
@@ -129,7 +135,7 @@ pub(crate) fn print_clap(error: &clap::Error) -> io::Result<()> {
     let words = error.to_string();
     match words.strip_prefix("error: ").filter(|_| program() != "uxfs") {
         Some(words) => {
-            notice!("{}", words.trim_end());
+            say!("{}", words.trim_end());
             Ok(())
         }
         None => error.print().and_then(|()| io::stdout().flush()),
@@ -168,7 +174,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if error.kind() == ErrorKind::InvalidSubcommand && Path::new(&first).is_file() {
                 let failure = Failure::usage("it is a file, and no command");
                 let remedy = "uxfs mount IMAGE DIRECTORY mounts an image; for mount(8) and fstab link /sbin/mount.fuse.uxfs to this program";
-                return failure.about(Path::new(&first).display()).with_remedy(remedy).report(wants_json);
+                return failure.about_host(Path::new(&first)).with_remedy(remedy).report(wants_json);
             }
             if wants_json && error.use_stderr() {
                 return code_of(Failure::usage(words_of(&error)).tell(true));

@@ -8,14 +8,20 @@
 use std::{
     fmt,
     io::{self, BufWriter, IsTerminal, Stdout, Write},
+    os::unix::ffi::OsStrExt,
+    path::Path,
     sync::OnceLock,
 };
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uxfs_block::words::{in_words, without_error_numbers};
 
-use crate::{failure::Failure, progress};
+use crate::{
+    failure::Failure,
+    kind::{Kind, Note},
+    progress,
+};
 
 /// Writes a line to standard error, as `eprintln!` does, and goes on where that is closed or full.
 macro_rules! message {
@@ -23,9 +29,19 @@ macro_rules! message {
 }
 pub(crate) use message;
 
-/// As [`message!`], with the name in front by which the program was called; with `--json` as a document.
+/// As [`message!`], with the name in front by which the program was called.
+macro_rules! say {
+    ($($argument:tt)*) => {
+        $crate::output::write_message(::std::format_args!(
+            "{}: {}", $crate::output::program(), ::std::format_args!($($argument)*)
+        ))
+    };
+}
+pub(crate) use say;
+
+/// As [`say!`]; with `--json` as a document with a [`Note`].
 macro_rules! notice {
-    ($($argument:tt)*) => { $crate::output::write_notice(::std::format_args!($($argument)*)) };
+    ($note:expr, $($argument:tt)*) => { $crate::output::write_notice($note, ::std::format_args!($($argument)*)) };
 }
 pub(crate) use notice;
 
@@ -56,7 +72,9 @@ pub fn set_closed() {
 /// It is.
 pub(crate) fn must_be_open() -> Result<(), Failure> {
     match IS_CLOSED.get() {
-        Some(()) => Err(Failure::failed("standard output is closed: what goes there would be lost")),
+        Some(()) => {
+            Err(Failure::refused(Kind::Output, "standard output is closed: what goes there would be lost"))
+        }
         None => Ok(()),
     }
 }
@@ -75,15 +93,19 @@ pub(crate) fn is_json() -> bool {
 }
 
 /// Tells one thing: a line of text, or a document whose only field says what it is.
-pub fn write_notice(text: fmt::Arguments<'_>) {
-    if !is_json() {
-        return write_message(format_args!("{}: {text}", program()));
+pub fn write_notice(note: Note, text: fmt::Arguments<'_>) {
+    match is_json() {
+        true => write_message(format_args!("{}", notice_document(note, &text.to_string()))),
+        false => say!("{text}"),
     }
-    let text = text.to_string();
-    let text = without_error_numbers(&text);
+}
+
+/// The document of a notice, or of a warning where the text begins with that word.
+pub(crate) fn notice_document(note: Note, text: &str) -> Value {
+    let text = without_error_numbers(text);
     match text.strip_prefix("warning: ") {
-        Some(text) => write_message(format_args!("{}", json!({"warning": {"message": text}}))),
-        None => write_message(format_args!("{}", json!({"notice": {"message": text}}))),
+        Some(text) => json!({"warning": {"kind": note.token(), "message": text}}),
+        None => json!({"notice": {"kind": note.token(), "message": text}}),
     }
 }
 
@@ -201,5 +223,19 @@ impl JsonName {
     /// `hex`, for fields named `<name>_hex`; only where the bytes are not UTF-8.
     pub fn hex(&self) -> Option<&str> {
         self.hex.as_deref()
+    }
+}
+
+/// As [`put_name`], for a path of the host.
+pub fn put_path(document: &mut Value, field: &str, path: &Path) {
+    put_name(document, field, path.as_os_str().as_bytes());
+}
+
+/// Adds a name or path to a document: the text, and in a field `<name>_hex` the bytes where they are not UTF-8.
+pub fn put_name(document: &mut Value, field: &str, bytes: &[u8]) {
+    let name = JsonName::new(bytes);
+    document[field] = name.text().into();
+    if let Some(hex) = name.hex() {
+        document[format!("{field}_hex")] = hex.into();
     }
 }

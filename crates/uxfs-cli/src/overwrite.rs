@@ -53,7 +53,7 @@ pub(crate) fn refuse(output: &Path, inputs: &[Input<'_>]) -> Result<(), Failure>
     match found {
         Some(input) => {
             let message = format!("the {} itself would be overwritten: give another file", input.what);
-            Err(Failure::usage(message)).about(output.display())
+            Err(Failure::usage(message)).about_host(output)
         }
         None => Ok(()),
     }
@@ -69,7 +69,7 @@ pub(crate) fn refuse_or_file_system(output: &Path, inputs: &[Input<'_>]) -> Resu
     if output == Path::new("-") || !holds_file_system(output) {
         return Ok(());
     }
-    let failure = Failure::usage("it holds an XFS file system, and is not replaced").about(output.display());
+    let failure = Failure::usage("it holds an XFS file system, and is not replaced").about_host(output);
     Err(failure.with_remedy("give another file, or remove this one before"))
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn refuse_or_file_system(output: &Path, inputs: &[Input<'_>]) -> Resu
 pub(crate) fn refuse_same_outputs(one: &Path, other: &Path) -> Result<(), Failure> {
     let of = |path| Place::of(standard(path, STANDARD_OUTPUT));
     match of(one).touches(&of(other)) {
-        true => Err(Failure::usage("two outputs would be written to this file")).about(other.display()),
+        true => Err(Failure::usage("two outputs would be written to this file")).about_host(other),
         false => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use uxfs_volume::error::Error;
 
 use crate::{
     failure::Failure,
+    kind::{Kind, Note},
     output::notice,
     text::{counted, escaped, human_size},
 };
@@ -85,23 +86,27 @@ impl Disk {
             TableError::Device(error) => Error::from(error).into(),
             error => Failure::corruption(error.to_string()),
         })?;
-        let table = table.ok_or_else(|| Failure::failed("it has no partition table"))?;
+        let table = table.ok_or_else(|| Failure::refused(Kind::NotFound, "it has no partition table"))?;
         let partition = match table.select(&*self.device, selector) {
             Ok(partition) => partition.clone(),
             Err(SelectionError::Device(error)) => return Err(Error::from(error).into()),
             Err(error @ SelectionError::Several { .. }) => {
-                let failure = Failure::failed(error.to_string());
+                let failure = Failure::caused_by(&error);
                 return Err(failure.with_remedy("give its number, or its own UUID as PARTUUID="));
             }
-            Err(error) => return Err(Failure::failed(error.to_string()).with_remedy(&self.list(&table))),
+            Err(error) => return Err(Failure::caused_by(&error).with_remedy(&self.list(&table))),
         };
         if table.is_backup {
-            notice!("warning: the partition table is damaged; this is the copy at the end of the disk");
+            notice!(
+                Note::Damaged,
+                "warning: the partition table is damaged; this is the copy at the end of the disk"
+            );
         }
         if partition.is_cut() {
             let (number, found, claimed) =
                 (partition.number, partition.length_bytes, partition.claimed_bytes);
             notice!(
+                Note::Damaged,
                 "warning: partition {number} has {claimed} bytes, and the image ends after {found} of them"
             );
         }
@@ -127,7 +132,10 @@ impl Disk {
             [first, ..] => format!("{option}{first} chooses the first with XFS; {list}"),
         };
         let scheme = table.scheme.name();
-        let failure = Failure::failed(format!("a disk with partitions ({scheme}), not a file system"));
+        let failure = Failure::refused(
+            Kind::NotAFileSystem,
+            format!("a disk with partitions ({scheme}), not a file system"),
+        );
         Some(failure.with_remedy(&remedy))
     }
 
@@ -140,7 +148,10 @@ impl Disk {
     pub fn has_no_file_system_in(&self, selector: &Selector) -> Option<Failure> {
         let table = self.table().ok()??;
         let number = table.select(&*self.device, selector).ok()?.number;
-        let failure = Failure::failed(format!("partition {number} does not begin with an XFS file system"));
+        let failure = Failure::refused(
+            Kind::NotAFileSystem,
+            format!("partition {number} does not begin with an XFS file system"),
+        );
         Some(failure.with_remedy(&self.list(&table)))
     }
 

@@ -14,6 +14,7 @@ use crate::{
     compressed,
     failure::Failure,
     image::is_no_file_system,
+    kind::Kind,
     partitions::Disk,
     text::{escaped, parse_size},
 };
@@ -122,6 +123,11 @@ impl ImagePlace {
         Self { path: path.to_owned(), option: place.option(), start_bytes }
     }
 
+    /// The image.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// As arguments of another command.
     pub fn arguments(&self) -> String {
         format!("{} {}", self.option, self.path.display())
@@ -153,8 +159,11 @@ fn quoted(word: &str) -> String {
 fn find_in_file(image: &Path, selector: &Selector) -> Result<Part, Failure> {
     let is_packed = compressed::is_packed(image).unwrap_or(false);
     if is_packed {
-        return Err(Failure::failed("partitions of a compressed image are not looked for")
-            .with_remedy("unpack it first: zstd -d"));
+        return Err(Failure::refused(
+            Kind::NotAFileSystem,
+            "partitions of a compressed image are not looked for",
+        )
+        .with_remedy("unpack it first: zstd -d"));
     }
     let range = Disk::open(image).map_err(Error::from)?.find(selector)?;
     Ok(Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) })

@@ -24,7 +24,7 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-use crate::output::notice;
+use crate::{kind::Note, output::notice};
 
 /// Of the command that runs.
 static STATE: Mutex<State> = Mutex::new(State { sentence: String::new(), made: None });
@@ -122,7 +122,7 @@ fn end(signal: i32) {
         }
     }
     if !state.sentence.is_empty() {
-        notice!("interrupted: {}", state.sentence);
+        notice!(Note::Interrupted, "interrupted: {}", state.sentence);
     }
     let _ = emulate_default_handler(signal);
 }

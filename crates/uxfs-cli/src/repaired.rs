@@ -6,7 +6,7 @@ use uxfs_block::device::BlockDevice;
 use uxfs_repair::repair::{RepairOptions, repair};
 use uxfs_volume::error::Result;
 
-use crate::output::notice;
+use crate::{kind::Note, output::notice};
 
 /// A repair that is seen and not written.
 pub(crate) struct Repaired {
@@ -25,11 +25,12 @@ pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> R
     staged.show_errors();
     let (actions, remaining) = (staged.actions.len(), staged.remaining.len());
     if staged.is_clean() {
-        notice!("--repaired: there is nothing to repair");
+        notice!(Note::AsRepaired, "--repaired: there is nothing to repair");
     } else if remaining == 0 {
-        notice!("shown as a repair would leave it: {actions} changes; nothing is written");
+        notice!(Note::AsRepaired, "shown as a repair would leave it: {actions} changes; nothing is written");
     } else {
         notice!(
+            Note::AsRepaired,
             "shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
         );
     }

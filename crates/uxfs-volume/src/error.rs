@@ -8,7 +8,6 @@ use crate::cause;
 
 /// The errors of operations on a file system.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The operation is not possible on this object: what errno says in Linux.
     #[error(transparent)]
@@ -58,7 +57,6 @@ impl From<Corruption> for Error {
 
 /// An operation that is refused, each with its errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum OperationError {
     /// ENOENT.
     #[error("no such file or directory")]

@@ -12,6 +12,7 @@ use crate::{
     edit::session::EditArguments,
     failure::{About, Exit, Failure, Outcome},
     image::{no_file_system, not_for_changes},
+    output::put_path,
     output::{JsonName, Output},
 };
 
@@ -59,7 +60,7 @@ pub(crate) fn parse_label(text: &str) -> Result<OsString, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    arguments.run(context).about(arguments.image.image.display())
+    arguments.run(context).about_image(&arguments.image.image)
 }
 
 /// Makes a change of label and uuid, or none, and gives the superblock.
@@ -83,12 +84,14 @@ impl Arguments {
         let mut output = Output::new();
         if context.json {
             let label = JsonName::new(superblock.label());
-            output.json(&json!({
+            let mut document = json!({
                 "label": label.text(),
                 "label_hex": label.hex(),
                 "uuid": superblock.uuid.to_string(),
                 "metadata_uuid": superblock.effective_metadata_uuid().to_string(),
-            }))?;
+            });
+            put_path(&mut document, "image", &self.image.image);
+            output.json(&document)?;
         } else {
             write!(output, "label = \"")?;
             output.name(superblock.label())?;

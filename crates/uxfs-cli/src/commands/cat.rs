@@ -1,6 +1,9 @@
 //! `uxfs cat`: the contents of files.
 
-use std::{ffi::OsString, io::Write};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+};
 
 use uxfs_volume::volume::Volume;
 use uxfs_volume::{
@@ -11,7 +14,7 @@ use uxfs_volume::{
 
 use crate::{
     commands::Context,
-    failure::{About, Complaints, Failure, Outcome},
+    failure::{Complaints, Failure, Outcome},
     glob::{self, GlobArguments},
     output::{self, Output},
 };
@@ -47,31 +50,41 @@ pub fn copy_all(
     let mut complaints = Complaints::default();
     for (_, target) in context.targets(filesystem, targets, globs, &mut complaints)? {
         match target.find(filesystem, true) {
-            Ok(inode) => copy(filesystem, &inode, &mut output).about(&target)?,
-            Err(error) => complaints.add(&target, &error),
+            Ok(inode) => {
+                // Files that cannot be read do not keep the others back; an output that fails ends it.
+                if let Err(error) = copy(filesystem, &inode, &mut output)? {
+                    complaints.add_target(&target, &error);
+                }
+            }
+            Err(error) => complaints.add_target(&target, &error),
         }
     }
     output.finish()?;
     Ok(complaints.exit())
 }
 
-fn copy(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+/// Within: the file cannot be read.
+fn copy(filesystem: &Volume, inode: &Inode, output: &mut Output) -> io::Result<Result<(), Error>> {
     if inode.file_type() == Some(FileType::Directory) {
-        return Err(Error::from(OperationError::IsADirectory).into());
+        return Ok(Err(OperationError::IsADirectory.into()));
     }
     let zeros = [0; 64 << 10];
-    let mut reader = filesystem.file_reader(inode)?;
-    while let Some(piece) = reader.next_piece()? {
-        match piece {
-            FilePiece::Data { bytes, .. } => output.write_all(bytes)?,
-            FilePiece::Hole { mut length_bytes, .. } => {
+    let mut reader = match filesystem.file_reader(inode) {
+        Ok(reader) => reader,
+        Err(error) => return Ok(Err(error)),
+    };
+    loop {
+        match reader.next_piece() {
+            Ok(None) => return Ok(Ok(())),
+            Ok(Some(FilePiece::Data { bytes, .. })) => output.write_all(bytes)?,
+            Ok(Some(FilePiece::Hole { mut length_bytes, .. })) => {
                 while length_bytes > 0 {
                     let length = length_bytes.min(zeros.len() as u64);
                     output.write_all(&zeros[..length as usize])?;
                     length_bytes -= length;
                 }
             }
+            Err(error) => return Ok(Err(error)),
         }
     }
-    Ok(())
 }

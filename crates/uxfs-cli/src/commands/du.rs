@@ -123,7 +123,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
                     printer.tell(counted)
                 })?;
             }
-            Err(error) => complaints.add(&target, &error),
+            Err(error) => complaints.add_target(&target, &error),
         }
     }
     if arguments.total {

@@ -28,6 +28,8 @@ use crate::{
     commands::Context,
     destination,
     failure::{About, Complaints, Exit, Failure, Outcome},
+    kind::{Kind, Note},
+    output::put_path,
     output::{JsonName, Output, message, notice},
     overwrite,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
@@ -86,7 +88,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         options.workers = threads.into();
     }
     let total = (arguments.path == "/").then(|| files_in(filesystem));
-    let mut tally = Tally::new(context.json, total, arguments.quiet);
+    let mut tally = Tally::new(context, total, arguments.quiet);
     let mut is_stdout_taken = false;
     let images: Vec<_> = context.image.iter().map(|image| overwrite::Input::image(image)).collect();
     if let Some(directory) = &arguments.place.to {
@@ -104,7 +106,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         overwrite::refuse_or_file_system(file, &images)?;
         let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
         let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
-        carry_out(filesystem, &start, &options, sink, &mut tally).about(file.display())?;
+        carry_out(filesystem, &start, &options, sink, &mut tally).about_host(file)?;
         remains.kept();
     }
     tally.finish(is_stdout_taken)
@@ -127,7 +129,7 @@ pub(super) fn carry_out(
 impl From<SinkError> for Failure {
     fn from(error: SinkError) -> Self {
         // An archive that was not read to its end is of no use, unlike a listing.
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }
 
@@ -138,7 +140,7 @@ pub(super) fn open_archive(
 ) -> Result<File, Failure> {
     destination::must_take(path, "an archive")?;
     let archive = make(path);
-    let archive = archive.map_err(|error| Failure::failed(error.to_string())).about(path.display())?;
+    let archive = archive.map_err(|error| Failure::caused_by(&error)).about_host(path)?;
     if destination::is_standard_output(path) {
         // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
         let _ = fcntl_setpipe_size(&archive, PIPE_BYTES);
@@ -169,14 +171,14 @@ pub(super) fn spare_image(
         };
     }
     let failure = Failure::usage("a file of this name would take the place of the image itself");
-    Err(failure.with_remedy("extract to another directory")).about(image.display())
+    Err(failure.with_remedy("extract to another directory")).about_image(image)
 }
 
 /// The meaning of PATH: `/`, `DIR/.` and `DIR/..` are their contents, anything else a file or directory under its last name. An
 /// inode has no name: a file gets its number, a directory comes out as its contents.
 fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result<Start, Failure> {
     let target = context.target(path);
-    let inode = target.find(filesystem, false).about(&target)?;
+    let inode = target.find(filesystem, false).about_target(&target)?;
     let mut names = path.as_bytes().rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());
     let is_directory = inode.file_type() == Some(FileType::Directory);
     let name = match target {
@@ -195,6 +197,7 @@ fn files_in(filesystem: &Volume) -> u64 {
 /// Counts, prints and remembers problems.
 pub(super) struct Tally {
     json: bool,
+    image: Option<PathBuf>,
     quiet: QuietArgument,
     closing: Closing,
     progress: Progress,
@@ -208,9 +211,10 @@ pub(super) struct Tally {
 
 impl Tally {
     /// For an extraction of so many files, if that is known.
-    pub fn new(json: bool, total: Option<u64>, quiet: QuietArgument) -> Self {
+    pub fn new(context: &Context, total: Option<u64>, quiet: QuietArgument) -> Self {
         Self {
-            json,
+            json: context.json,
+            image: context.image.clone(),
             quiet,
             closing: Closing::begin("extracted"),
             progress: Progress::new("extracting", Measure::Things("files", total), quiet.quiet),
@@ -226,7 +230,7 @@ impl Tally {
     pub fn finish(mut self, is_stdout_taken: bool) -> Outcome {
         drop(self.progress);
         if self.json {
-            let document = json!({
+            let mut document = json!({
                 "directories": self.counts.directories,
                 "files": self.counts.files,
                 "symlinks": self.counts.symlinks,
@@ -236,6 +240,9 @@ impl Tally {
                 "problem_count": self.problem_count,
                 "problems": self.listed,
             });
+            if let Some(image) = &self.image {
+                put_path(&mut document, "image", image);
+            }
             if is_stdout_taken {
                 message!("{document}");
             } else {
@@ -281,7 +288,7 @@ impl Observer for Tally {
                 self.not_restored.entry(key).or_insert((0, problem)).0 += 1;
             }
             _ if self.json => {}
-            _ => self.complaints.say(problem.aspect.name(), exit, describe(&problem)),
+            _ => self.complaints.tell(&failure_of(&problem, exit)),
         }
     }
 }
@@ -289,7 +296,16 @@ impl Observer for Tally {
 /// Says how often metadata of a kind was not restored, with an example.
 pub(super) fn tell_not_restored(count: u64, example: &Problem) {
     let verb = if example.severity == Severity::LeftOut { "left out" } else { "not restored" };
-    notice!("{} {verb}: {count} (first: {})", example.aspect, describe(example));
+    notice!(Note::NotRestored, "{} {verb}: {count} (first: {})", example.aspect, describe(example));
+}
+
+fn failure_of(problem: &Problem, exit: Exit) -> Failure {
+    let kind = match problem.severity {
+        Severity::Unsupported => Kind::UnsupportedFeature,
+        Severity::Damaged => Kind::Damage,
+        Severity::NotRestored | Severity::LeftOut | Severity::Failed => Kind::Failed,
+    };
+    Failure::new(kind, exit, describe(problem)).counted_as(problem.aspect.name()).at_path(&problem.path)
 }
 
 fn describe(problem: &Problem) -> String {

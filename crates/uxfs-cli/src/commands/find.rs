@@ -25,7 +25,6 @@ use crate::{
         subject::Subject,
         walk::{Coming, Step, Walk},
     },
-    text,
 };
 
 /// Arguments of `uxfs find`.
@@ -81,7 +80,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
                     break;
                 }
             }
-            Err(error) => search.complaints.add(&target, &error),
+            Err(error) => search.complaints.add_target(&target, &error),
         }
     }
     search.printer.output.finish()?;
@@ -163,7 +162,7 @@ impl Search<'_> {
                     }
                 }
                 Err(error) => {
-                    self.complaints.add(text::escaped(subject.path), &error);
+                    self.complaints.add_path(subject.path, &error);
                     return Ok(Next::GoOn);
                 }
             }
@@ -188,7 +187,7 @@ fn evaluate(
         Err(Halt::Quit) => Ok(Next::Quit),
         Err(Halt::Command(failure)) => Err(failure),
         Err(Halt::File(error)) => {
-            complaints.add(text::escaped(subject.path), &error);
+            complaints.add_path(subject.path, &error);
             Ok(Next::GoOn)
         }
     }

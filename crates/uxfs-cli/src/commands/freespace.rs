@@ -10,6 +10,7 @@ use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
+    commands::put_image,
     failure::{Complaints, Exit, Failure, Outcome},
     output::Output,
     progress::{Measure, Progress},
@@ -75,7 +76,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
                        "extents": bucket.extents, "blocks": bucket.blocks})
             })
             .collect();
-        output.json(&json!({"extents": total.extents, "blocks": total.blocks, "histogram": buckets}))?;
+        let mut document = json!({"extents": total.extents, "blocks": total.blocks, "histogram": buckets});
+        put_image(&mut document, context);
+        output.json(&document)?;
     } else {
         print(&all, &mut output)?;
     }

@@ -22,6 +22,7 @@ use crate::{
     edit::session::last_name,
     failure::{About, Complaints, Failure, Outcome},
     glob::{self, GlobArguments},
+    kind::Kind,
     overwrite,
     progress::QuietArgument,
     target::Target,
@@ -64,35 +65,57 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let mut complaints = Complaints::default();
     let sources = context.targets(filesystem, sources, arguments.globs, &mut complaints)?;
     if sources.len() > 1 && !is_directory {
-        return Err(Failure::failed("several files need an existing directory").about(target.display()));
+        return Err(Failure::refused(Kind::NotADirectory, "several files need an existing directory")
+            .about_host(target));
     }
-    let mut tally = extract::Tally::new(context.json, None, arguments.quiet);
+    let mut tally = extract::Tally::new(context, None, arguments.quiet);
     // Names that sources have got below the target; a directory may take the contents of another one.
     let mut names: HashMap<Vec<u8>, bool> = HashMap::new();
     for (source, named) in &sources {
-        let inode = named.find(filesystem, true).about(named)?;
-        if inode.file_type() == Some(FileType::Directory) && !arguments.recursive {
-            let failure = Failure::from(Error::from(OperationError::IsADirectory));
-            return Err(failure.with_remedy("-r gets directories").about(named));
+        let start = start_of(filesystem, arguments, (target, is_directory), (source, named), &mut names)
+            .and_then(|(start, folder)| {
+                if !arguments.no_clobber {
+                    must_spare_image(filesystem, &start, &folder, context)?;
+                }
+                Ok((start, folder))
+            });
+        match start {
+            Ok((start, folder)) => {
+                let options = DirectoryOptions { overwrite: !arguments.no_clobber };
+                let sink = DirectorySink::create(&folder, options)?;
+                extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
+            }
+            Err(failure) => complaints.tell(&failure),
         }
-        let (folder, name) = place(target, is_directory, named, source)?;
-        let is_tree = inode.file_type() == Some(FileType::Directory);
-        if let Some(name) = &name
-            && names.insert(name.clone(), is_tree).is_some_and(|was_tree| !(was_tree && is_tree))
-        {
-            let failure =
-                Failure::failed("not replaced: another source of the same name has just been put there");
-            return Err(failure.about(folder.join(OsStr::from_bytes(name)).display()));
-        }
-        let options = DirectoryOptions { overwrite: !arguments.no_clobber };
-        let start = Start { inode: inode.number, name };
-        if options.overwrite {
-            must_spare_image(filesystem, &start, &folder, context)?;
-        }
-        let sink = DirectorySink::create(&folder, options)?;
-        extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
     }
     Ok(tally.finish(false)?.max(complaints.exit()))
+}
+
+/// What is copied of a source, and the directory into which. `names` are those that sources have got.
+fn start_of(
+    filesystem: &Volume,
+    arguments: &Arguments,
+    (target, is_directory): (&Path, bool),
+    (source, named): (&OsStr, &Target),
+    names: &mut HashMap<Vec<u8>, bool>,
+) -> Result<(Start, PathBuf), Failure> {
+    let inode = named.find(filesystem, true).about_target(named)?;
+    let is_tree = inode.file_type() == Some(FileType::Directory);
+    if is_tree && !arguments.recursive {
+        let failure = Failure::from(Error::from(OperationError::IsADirectory));
+        return Err(failure.with_remedy("-r gets directories").about_target(named));
+    }
+    let (folder, name) = place(target, is_directory, named, source)?;
+    if let Some(name) = &name
+        && names.insert(name.clone(), is_tree).is_some_and(|was_tree| !(was_tree && is_tree))
+    {
+        let failure = Failure::refused(
+            Kind::Exists,
+            "not replaced: another source of the same name has just been put there",
+        );
+        return Err(failure.about_host(&folder.join(OsStr::from_bytes(name))));
+    }
+    Ok((Start { inode: inode.number, name }, folder))
 }
 
 /// Refuses a source that would take the place of the image.
@@ -127,7 +150,7 @@ fn place(
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        return Err(Failure::failed("no such directory").about(folder.display()));
+        return Err(Failure::refused(Kind::NotFound, "no such directory").about_host(folder));
     }
     Ok((folder.to_owned(), Some(name.as_bytes().to_vec())))
 }

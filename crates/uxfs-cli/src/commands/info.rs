@@ -1,6 +1,6 @@
 //! `uxfs info`: geometry in the layout of xfs_info, features, counters.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use serde_json::json;
 use uxfs_format::superblock::Superblock;
@@ -11,6 +11,7 @@ use crate::{
     commands::{Context, inspect::log::state_name},
     failure::{Exit, Failure, Outcome},
     image::ImageArguments,
+    output::put_path,
     output::{JsonName, Output},
     text::human_size,
 };
@@ -29,7 +30,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let log = log.as_ref().map(state_name);
     let mut output = Output::new();
     if context.json {
-        output.json(&document(&filesystem, log))?;
+        output.json(&document(&filesystem, log, &arguments.image.image))?;
     } else {
         print(&filesystem, &arguments.image.image.display().to_string(), &mut output)?;
         print_state(&Space::of(&filesystem), log, arguments.image.ignore_log, &mut output)?;
@@ -61,10 +62,11 @@ impl Space {
     }
 }
 
-fn document(filesystem: &Volume, log: Option<&str>) -> serde_json::Value {
+fn document(filesystem: &Volume, log: Option<&str>, image: &Path) -> serde_json::Value {
     let superblock = filesystem.superblock();
     let space = Space::of(filesystem);
     let mut document = layout_document(superblock);
+    put_path(&mut document, "image", image);
     document["size_bytes"] = space.size_bytes.into();
     document["free_bytes"] = space.free_bytes.into();
     document["free_percent"] = space.free_percent().into();

@@ -1,6 +1,6 @@
 //! `uxfs map`: the extent map of a file.
 
-use std::{ffi::OsString, io::Write};
+use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
 use uxfs_volume::inode::{Fork, InodeFork};
@@ -10,6 +10,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Outcome},
     output::Output,
+    output::put_name,
 };
 
 /// Arguments of `uxfs map`.
@@ -28,7 +29,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = context.target(&arguments.target);
-    let inode = target.find(filesystem, true).about(&target)?;
+    let inode = target.find(filesystem, true).about_target(&target)?;
     let fork = if arguments.attributes { Fork::Attribute } else { Fork::Data };
     let mut output = Output::new();
     if !inode.has_extents(fork) {
@@ -44,7 +45,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         output.finish()?;
         return Ok(Exit::Success);
     }
-    let map = filesystem.extent_map(&inode, fork).about(&target)?;
+    let map = filesystem.extent_map(&inode, fork).about_target(&target)?;
     if !context.json {
         writeln!(
             output,
@@ -57,14 +58,16 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         let (group, block) =
             place.map_or((None, None), |(group, block)| (Some(group.get()), Some(block.get())));
         if context.json {
-            output.json(&json!({
+            let mut document = json!({
                 "file_block": extent.file_block.get(),
                 "length_blocks": extent.length_blocks,
                 "block": extent.start.get(),
                 "group": group,
                 "group_block": block,
                 "unwritten": extent.is_unwritten,
-            }))?;
+            });
+            put_name(&mut document, "path", arguments.target.as_bytes());
+            output.json(&document)?;
             continue;
         }
         let text = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());

@@ -25,6 +25,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     output::Output,
+    output::put_path,
     overwrite,
     place::PlaceArguments,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
@@ -65,19 +66,19 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let name = arguments.source.display();
-    let mut source = arguments.open_source().about(&name)?;
+    let mut source = arguments.open_source().about_host(&arguments.source)?;
     let mut output = Output::new();
     let Some(path) = arguments.target.as_ref().filter(|_| !arguments.information) else {
-        let found = information(&mut source).map_err(failure).about(&name)?;
+        let found = information(&mut source).map_err(failure).about_host(&arguments.source)?;
         match context.json {
-            true => output.json(&information_document(&found))?,
+            true => output.json(&with_dump(information_document(&found), &arguments.source))?,
             false => writeln!(output, "{name}: {}", words(&found))?,
         }
         output.finish()?;
         return Ok(Exit::Success);
     };
     overwrite::refuse(path, &[overwrite::Input::new("dump", &arguments.source)])?;
-    let part = arguments.place.find_to_make(path).about(path.display())?;
+    let part = arguments.place.find_to_make(path).about_image(path)?;
     let mut target = ImageTarget::new(path, part, arguments.force);
     let mut closing = Closing::begin("restored");
     let progress = Progress::new("restoring", Measure::Bytes("", None), arguments.quiet.quiet);
@@ -86,16 +87,18 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     drop(progress);
     let summary = restored.map_err(|error| match error {
         RestoreError::Write(_) | RestoreError::Target(_) | RestoreError::TargetTooShort { .. } => {
-            failure(error).about(path.display())
+            failure(error).about_image(path)
         }
-        error => failure(error).about(&name),
+        error => failure(error).about_host(&arguments.source),
     })?;
     target.keep();
     closing.bytes = summary.bytes;
     closing.things = (summary.extents, "extents");
     closing.tell(arguments.quiet.quiet);
     if context.json {
-        output.json(&document(&summary))?;
+        let mut document = with_dump(document(&summary), &arguments.source);
+        put_path(&mut document, "image", path);
+        output.json(&document)?;
     }
     output.finish()?;
     Ok(Exit::Success)
@@ -107,7 +110,7 @@ impl Arguments {
             return Ok(Box::new(BufReader::with_capacity(1 << 20, io::stdin())));
         }
         let file =
-            File::open(&self.source).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+            File::open(&self.source).map_err(|error| Failure::caused_by(&error).about("cannot read"))?;
         Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
     }
 }
@@ -152,6 +155,11 @@ fn information_document(found: &DumpInformation) -> serde_json::Value {
         "full_blocks": has(DumpFlags::FULL_BLOCKS),
         "dirty_log": has(DumpFlags::DIRTY_LOG),
     })
+}
+
+fn with_dump(mut document: serde_json::Value, source: &Path) -> serde_json::Value {
+    put_path(&mut document, "dump", source);
+    document
 }
 
 fn document(summary: &RestoreSummary) -> serde_json::Value {

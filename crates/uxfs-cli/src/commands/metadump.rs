@@ -18,6 +18,8 @@ use crate::{
     destination,
     failure::{Exit, Failure, Outcome},
     image::ImageArguments,
+    kind::Note,
+    output::put_path,
     output::{Output, message, notice},
     overwrite,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
@@ -85,15 +87,20 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Event::Found { blocks } => progress.begin("dumping", Measure::Things("blocks", Some(blocks))),
         Event::Done { blocks } => progress.add(blocks),
         Event::Warning(warning) if arguments.warnings => {
-            notice!("warning: {}: {warning}", image.image.display());
+            notice!(Note::Damaged, "warning: {}: {warning}", image.image.display());
         }
         Event::Warning(_) => {}
         Event::LogNotObfuscated => notice!(
+            Note::Dump,
             "warning: {}: the log has changes to be replayed, or it is damaged: it is dumped with the names that it has",
             image.image.display()
         ),
         Event::ExternalLog => {
-            notice!("warning: {}: the log lies on another device and is not dumped", image.image.display());
+            notice!(
+                Note::Dump,
+                "warning: {}: the log lies on another device and is not dumped",
+                image.image.display()
+            );
         }
     };
     let summary = dump(&device, &options, &mut output, &mut tell)
@@ -102,7 +109,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let summary = match summary {
         Ok(summary) => summary,
         Err(DumpError::Open(error)) => return Err(image.not_opened(error)),
-        Err(DumpError::Write(error)) => return Err(Failure::from(error).about(arguments.target.display())),
+        Err(DumpError::Write(error)) => return Err(Failure::from(error).about_host(&arguments.target)),
     };
     arguments.tell(&summary, context)?;
     closing.things = (summary.extents, "extents");
@@ -126,14 +133,16 @@ impl Arguments {
         let Ok(existing) = self.target.metadata() else { return Ok(()) };
         if existing.file_type().is_block_device() {
             let failure = Failure::usage("a dump is written to a file, not to a device");
-            return Err(failure.about(self.target.display()));
+            return Err(failure.about_host(&self.target));
         }
         overwrite::refuse_or_file_system(&self.target, &[])
     }
 
     fn tell(&self, summary: &DumpSummary, context: &Context) -> Result<(), Failure> {
         if context.json {
-            let document = document(summary);
+            let mut document = document(summary);
+            put_path(&mut document, "image", &self.image.image);
+            put_path(&mut document, "dump", &self.target);
             if self.is_to_standard_output() {
                 message!("{document}");
                 return Ok(());
@@ -145,11 +154,16 @@ impl Arguments {
         let DumpSummary { damages, unreadable_blocks, .. } = *summary;
         if damages > 0 {
             let plural = if damages == 1 { "place is" } else { "places are" };
-            notice!("{}: {damages} {plural} damaged, and dumped as far as found", self.image.image.display());
+            notice!(
+                Note::Damaged,
+                "{}: {damages} {plural} damaged, and dumped as far as found",
+                self.image.image.display()
+            );
         }
         if unreadable_blocks > 0 {
             let plural = if unreadable_blocks == 1 { "" } else { "s" };
             notice!(
+                Note::Incomplete,
                 "{}: {unreadable_blocks} block{plural} cannot be read, and left out",
                 self.image.image.display()
             );

@@ -45,10 +45,10 @@ use uxfs_volume::volume::Volume;
 
 use self::edit::InImage;
 use crate::{
-    edit::report::shown,
     failure::{Complaints, Failure, Outcome},
     glob::{GlobArguments, Globs, no_match},
     image::ImageArguments,
+    output::put_path,
     target::Target,
 };
 
@@ -88,7 +88,7 @@ impl Context {
         let mut targets = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let before = complaints.exit();
-            let found = globs.paths(argument, &mut |path, error| complaints.add(shown(path), error))?;
+            let found = globs.paths(argument, &mut |path, error| complaints.add_path(path, error))?;
             if found.is_empty() && before == complaints.exit() {
                 complaints.tell(&no_match(argument));
             }
@@ -116,6 +116,13 @@ impl Context {
     }
 }
 
+/// Adds the image of a reading command to a document about it.
+pub(crate) fn put_image(document: &mut serde_json::Value, context: &Context) {
+    if let Some(image) = &context.image {
+        put_path(document, "image", image);
+    }
+}
+
 /// The arguments of a reading command, behind those that say in which image.
 #[derive(Debug, clap::Args)]
 pub struct OnImage<T: clap::Args> {
@@ -129,7 +136,8 @@ impl<T: clap::Args> OnImage<T> {
     fn run(&self, context: &Context, command: fn(&Volume, &T, &Context) -> Outcome) -> Outcome {
         let image = self.image.open()?;
         let context = Context { image: Some(self.image.image.clone()), ..context.clone() };
-        image.conclude(command(&image, &self.arguments, &context))
+        let outcome = command(&image, &self.arguments, &context);
+        image.conclude(outcome.map_err(|failure| failure.in_image(&self.image.image)))
     }
 }
 

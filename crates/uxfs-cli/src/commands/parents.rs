@@ -9,7 +9,9 @@ use uxfs_volume::volume::Volume;
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Outcome},
-    output::{JsonName, Output, notice},
+    kind::Note,
+    output::put_name,
+    output::{Output, notice},
 };
 
 /// Arguments of `uxfs parents`.
@@ -28,20 +30,17 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = context.target(&arguments.target);
-    let inode = target.find(filesystem, false).about(&target)?;
+    let inode = target.find(filesystem, false).about_target(&target)?;
     let mut limits = PathLimits::default();
     if let Some(paths) = arguments.limit {
         limits.paths = paths;
     }
-    let found = filesystem.paths_of(&inode, &limits).about(&target)?;
+    let found = filesystem.paths_of(&inode, &limits).about_target(&target)?;
     let mut output = Output::new();
     for path in &found.paths {
         if context.json {
-            let path = JsonName::new(path);
-            let mut document = json!({"path": path.text(), "inode": inode.number.get()});
-            if let Some(hex) = path.hex() {
-                document["path_hex"] = hex.into();
-            }
+            let mut document = json!({"inode": inode.number.get()});
+            put_name(&mut document, "path", path);
             output.json(&document)?;
         } else {
             output.name(path)?;
@@ -51,10 +50,10 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     output.finish()?;
     let mut complaints = Complaints::default();
     for problem in found.problems {
-        complaints.add(&target, &problem.into());
+        complaints.add_target(&target, &problem.into());
     }
     if !found.is_complete {
-        notice!("{target}: stopped after {} paths; there may be more", found.paths.len());
+        notice!(Note::Incomplete, "{target}: stopped after {} paths; there may be more", found.paths.len());
         if arguments.limit.is_none() {
             complaints.raise(Exit::Failed);
         }

@@ -16,6 +16,7 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, not_for_changes},
     output::Output,
+    output::put_path,
     text::counted,
 };
 
@@ -64,17 +65,19 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         recovery::recover(&device, &options, &mut ())
     };
     let failure = list.failure.take();
-    let recovered = recovered.about(image.image.display())?;
+    let recovered = recovered.about_image(&image.image)?;
     failure.map_or(Ok(()), |error| Err(Failure::from(error)))?;
     let report = match recovered {
         Some(recovered) if is_change => {
-            Some(recovered.write().map_err(not_for_changes).about(image.image.display())?)
+            Some(recovered.write().map_err(not_for_changes).about_image(&image.image)?)
         }
         Some(recovered) => Some(recovered.report().clone()),
         None => None,
     };
     if context.json {
-        output.json(&document(report.as_ref(), is_change))?;
+        let mut document = document(report.as_ref(), is_change);
+        put_path(&mut document, "image", &image.image);
+        output.json(&document)?;
     } else {
         print(&mut output, report.as_ref(), is_change)?;
     }

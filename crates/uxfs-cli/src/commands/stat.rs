@@ -1,14 +1,14 @@
 //! `uxfs stat`: all metadata of an inode.
 
-use std::{ffi::OsString, io::Write};
+use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
 
 use uxfs_volume::inode::{FileType, Fork, ForkFormat, Inode, Timestamp};
 use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
-    document::{JsonInode, flag_names, format_name, type_name},
-    failure::{About, Complaints, Failure, Outcome},
+    document::{Beside, JsonFile, flag_names, format_name, type_name},
+    failure::{Complaints, Failure, Outcome},
     glob::{self, GlobArguments},
     output::Output,
     target::Target,
@@ -33,17 +33,27 @@ pub struct Arguments {
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let mut output = Output::new();
     let mut complaints = Complaints::default();
-    for (_, target) in context.targets(filesystem, &arguments.targets, arguments.globs, &mut complaints)? {
+    for (name, target) in context.targets(filesystem, &arguments.targets, arguments.globs, &mut complaints)? {
         match target.find(filesystem, arguments.dereference) {
-            Ok(inode) if context.json => output.json(&JsonInode::new(&inode))?,
             Ok(inode) => {
                 let link = match inode.file_type() {
-                    Some(FileType::SymbolicLink) => Some(filesystem.read_symlink(&inode).about(&target)?),
-                    _ => None,
+                    Some(FileType::SymbolicLink) => filesystem.read_symlink(&inode).map(Some),
+                    _ => Ok(None),
                 };
-                print(&target, &inode, link.as_deref(), &mut output)?;
+                // The link that cannot be read has its metadata all the same.
+                let link = link.unwrap_or_else(|error| {
+                    complaints.add_target(&target, &error);
+                    None
+                });
+                match context.json {
+                    true => {
+                        let beside = Beside { target: link.as_deref(), ..Beside::default() };
+                        output.json(&JsonFile::new(name.as_bytes(), &inode, &beside))?;
+                    }
+                    false => print(&target, &inode, link.as_deref(), &mut output)?,
+                }
             }
-            Err(error) => complaints.add(&target, &error),
+            Err(error) => complaints.add_target(&target, &error),
         }
     }
     output.finish()?;

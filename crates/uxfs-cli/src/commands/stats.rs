@@ -23,6 +23,7 @@ use uxfs_fuse::{
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
+    kind::Kind,
     output::{Output, must_be_open},
 };
 
@@ -51,7 +52,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let (directory, seconds) = arguments.directory_and_seconds()?;
-    arguments.run(directory, seconds, context.json).about(directory.display())
+    arguments.run(directory, seconds, context.json).about_host(directory)
 }
 
 impl Arguments {
@@ -101,9 +102,11 @@ impl Arguments {
 
 fn ask(directory: &Path) -> Result<Snapshot, Failure> {
     query::of_directory(directory).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOTTY | Errno::INVAL) => Failure::failed("this is no directory that uxfs has mounted"),
+        Some(Errno::NOTTY | Errno::INVAL) => {
+            Failure::refused(Kind::Invalid, "this is no directory that uxfs has mounted")
+        }
         Some(Errno::PROTO) => Failure::failed("another version of uxfs has mounted this"),
-        _ => Failure::failed(uxfs_block::words::in_words(&error).to_string()),
+        _ => Failure::caused_by(&error),
     })
 }
 

@@ -9,10 +9,12 @@ use uxfs_volume::volume::Volume;
 use crate::{
     commands::Context,
     document::type_name,
-    failure::{About, Complaints, Exit, Failure, Outcome},
+    failure::{About, Complaints, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions},
-    output::{JsonName, Output},
-    text,
+    output::Output,
+    output::put_name,
+    search::walk::in_two_places,
+    search::walk::push_name,
 };
 
 /// Deepest level that is drawn: a line of it begins with four times as many columns.
@@ -37,13 +39,14 @@ pub struct Arguments {
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let path = arguments.target.as_deref().unwrap_or_else(|| context.default_path());
     let target = context.target(path);
-    let root = target.find(filesystem, true).about(&target)?;
+    let root = target.find(filesystem, true).about_target(&target)?;
     let mut drawing = Drawing {
         filesystem,
         arguments,
         json: context.json,
         output: Output::new(),
         complaints: Complaints::default(),
+        path: path.as_bytes().to_vec(),
         visited: InodeSet::default(),
         directories: 0,
         files: 0,
@@ -63,6 +66,8 @@ struct Drawing<'a> {
     json: bool,
     output: Output,
     complaints: Complaints,
+    /// The path of the entry being drawn. It begins as the command line has it.
+    path: Vec<u8>,
     /// Directories drawn: on a damaged image one could hold itself.
     visited: InodeSet,
     directories: u64,
@@ -71,6 +76,8 @@ struct Drawing<'a> {
 
 /// A directory being drawn. One entry is looked ahead: the last has another sign.
 struct Level<'a> {
+    /// Length of the directory's path.
+    path_length: usize,
     listing: Listing<'a>,
     next: Option<(Vec<u8>, Listed)>,
 }
@@ -85,25 +92,27 @@ impl<'a> Drawing<'a> {
         }
         let mut levels = Vec::new();
         if root.file_type() == Some(FileType::Directory) {
-            levels.extend(self.open(name, root));
+            levels.extend(self.open(root));
         }
         while let Some(level) = levels.last_mut() {
             let Some((name, listed)) = level.next.take() else {
                 levels.pop();
                 continue;
             };
+            self.path.truncate(level.path_length);
             level.next = self.look_ahead(&mut level.listing);
+            push_name(&mut self.path, &name);
             if self.json {
                 self.print_json(levels.len(), &name, listed)?;
             } else {
                 self.print_line(&levels, &name)?;
             }
-            let inode = self.directory(&name, listed);
+            let inode = self.directory(listed);
             match inode {
                 Some(inode) => {
                     self.directories += 1;
                     if levels.len() < self.arguments.level.min(DEPTH_MAX) {
-                        levels.extend(self.open(&name, &inode));
+                        levels.extend(self.open(&inode));
                     }
                 }
                 None => self.files += 1,
@@ -112,20 +121,18 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    fn open(&mut self, name: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
+    fn open(&mut self, inode: &Arc<Inode>) -> Option<Level<'a>> {
         if !self.visited.insert(inode.number) {
-            let name = text::escaped(name);
-            let message = format!("{name}: directory inode {} was reached a second time", inode.number);
-            self.complaints.say("directory in two places", Exit::Corruption, message);
+            self.complaints.tell(&in_two_places(inode.number).about_path(&self.path));
             return None;
         }
         match Listing::new(self.filesystem, inode, ListingOptions::default()) {
             Ok(mut listing) => {
                 let next = self.look_ahead(&mut listing);
-                Some(Level { listing, next })
+                Some(Level { path_length: self.path.len(), listing, next })
             }
             Err(error) => {
-                self.complaints.add(text::escaped(name), &error);
+                self.complaints.add_path(&self.path, &error);
                 None
             }
         }
@@ -136,29 +143,38 @@ impl<'a> Drawing<'a> {
         loop {
             match listing.next(&mut name) {
                 Ok(Some(listed)) => {
-                    if self.arguments.directories && self.directory(&name, listed).is_none() {
+                    if self.arguments.directories && self.ahead(&name, listed).is_none() {
                         continue;
                     }
                     return Some((name, listed));
                 }
                 Ok(None) => return None,
                 Err(error) => {
-                    self.complaints.add(text::escaped(&name), &error);
+                    self.complaints.add_path(&self.path, &error);
                     return None;
                 }
             }
         }
     }
 
+    /// As [`directory`](Self::directory), of an entry of the directory whose path is the present one.
+    fn ahead(&mut self, name: &[u8], listed: Listed) -> Option<Arc<Inode>> {
+        let length = self.path.len();
+        push_name(&mut self.path, name);
+        let found = self.directory(listed);
+        self.path.truncate(length);
+        found
+    }
+
     /// The inode of an entry, if it is a directory.
-    fn directory(&mut self, name: &[u8], listed: Listed) -> Option<Arc<Inode>> {
+    fn directory(&mut self, listed: Listed) -> Option<Arc<Inode>> {
         if listed.file_type.is_some_and(|file_type| file_type != FileType::Directory) {
             return None;
         }
         match self.filesystem.inode(listed.inode) {
             Ok(inode) => (inode.file_type() == Some(FileType::Directory)).then_some(inode),
             Err(error) => {
-                self.complaints.add(text::escaped(name), &error);
+                self.complaints.add_path(&self.path, &error);
                 None
             }
         }
@@ -181,16 +197,13 @@ impl<'a> Drawing<'a> {
     }
 
     fn print_json(&mut self, depth: usize, name: &[u8], listed: Listed) -> Result<(), Failure> {
-        let name = JsonName::new(name);
         let mut document = json!({
             "depth": depth,
-            "name": name.text(),
             "inode": listed.inode.get(),
             "type": listed.file_type.map(type_name),
         });
-        if let Some(hex) = name.hex() {
-            document["name_hex"] = hex.into();
-        }
+        put_name(&mut document, "name", name);
+        put_name(&mut document, "path", &self.path);
         self.output.json(&document)?;
         Ok(())
     }

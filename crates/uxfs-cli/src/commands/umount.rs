@@ -30,6 +30,8 @@ use uxfs_fuse::{
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
+    kind::Kind,
+    kind::Note,
     output::{notice, program},
 };
 
@@ -70,7 +72,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
-    arguments.run().about(arguments.directory.display())
+    arguments.run().about_host(&arguments.directory)
 }
 
 impl Arguments {
@@ -89,6 +91,7 @@ impl Arguments {
             // umount(8) says nothing of it.
             if program() == "uxfs" {
                 notice!(
+                    Note::Progress,
                     "{}: unmounted; the image is still in use at {}",
                     entry.mount_point.display(),
                     other.display()
@@ -116,7 +119,7 @@ impl Arguments {
         // A mount whose server is gone cannot be asked for its path.
         let path = fs::canonicalize(&self.directory)
             .or_else(|_| std::path::absolute(&self.directory))
-            .map_err(|error| Failure::failed(error.to_string()))?;
+            .map_err(|error| Failure::caused_by(&error))?;
         let Some(entry) = table.at(&path) else { return find_by_image(table, &path) };
         match entry.is_fuse() {
             true => Ok(entry.clone()),
@@ -129,7 +132,8 @@ impl Arguments {
 
     /// Unmounts in a child: the kernel writes what it has cached, and no signal ends that where the server does not answer.
     fn unmount_bounded(&self, entry: &MountEntry) -> Result<(), Failure> {
-        let cannot = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot unmount: {error}"));
+        let cannot =
+            |error: &(dyn std::error::Error + 'static)| Failure::caused_by(error).about("cannot unmount");
         let (said, say) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(&error))?;
         let work = move || match (self.is_dead(entry), self.unmount(entry)) {
             (false, Ok(())) => 0,
@@ -142,7 +146,7 @@ impl Arguments {
         let (mut child, said) = fork::fork(c"uxfs-umount", said, work).map_err(|error| cannot(&error))?;
         let mut status = child.wait_at_most(PATIENCE).map_err(|error| cannot(&error))?;
         if status.is_none() {
-            notice!("{}: waiting for its server", entry.mount_point.display());
+            notice!(Note::Progress, "{}: waiting for its server", entry.mount_point.display());
             status = child.wait_at_most(LONGEST).map_err(|error| cannot(&error))?;
         }
         let Some(status) = status else {
@@ -207,7 +211,7 @@ fn find_by_image(table: &MountTable, path: &Path) -> Result<MountEntry, Failure>
     let below = || table.entries().filter(|entry| entry.is_fuse() && path.starts_with(&entry.mount_point));
     match (mounts.as_slice(), below().max_by_key(|entry| entry.mount_point.as_os_str().len())) {
         ([mount], _) => Ok((*mount).clone()),
-        ([], None) => Err(Failure::failed("nothing is mounted here")),
+        ([], None) => Err(Failure::refused(Kind::NotFound, "nothing is mounted here")),
         ([], Some(mount)) => {
             let directory = mount.mount_point.display();
             let failure = Failure::failed(format!("this lies in what is mounted on {directory}"));
@@ -264,6 +268,7 @@ fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Endin
     let mut outcome = waiting.wait(PATIENCE);
     if outcome == Err(Errno::TIMEDOUT) {
         notice!(
+            Note::Progress,
             "{}: unmounted, waiting until the image is whole (a mount namespace, as of a container, may still use it)",
             entry.mount_point.display()
         );
@@ -271,7 +276,7 @@ fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Endin
     }
     match outcome {
         Err(Errno::TIMEDOUT) => Err(still_in_use(Path::new(&entry.source))),
-        Err(error) => Err(Failure::failed(error.to_string())),
+        Err(error) => Err(Failure::caused_by(&error)),
         Ok(ending) => Ok(ending),
     }
 }
@@ -285,7 +290,7 @@ fn wait_after_force(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Endi
                 Failure::failed(format!("taken away, but its server has not ended and still has {image}"));
             Err(failure.with_remedy("kill -9 ends it: pgrep -a uxfs shows its number"))
         }
-        outcome => outcome.map_err(|error| Failure::failed(error.to_string())),
+        outcome => outcome.map_err(|error| Failure::caused_by(&error)),
     }
 }
 

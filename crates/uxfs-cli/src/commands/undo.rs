@@ -11,7 +11,7 @@ use serde_json::json;
 use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
-    engine::{OpenOptions, hole_filler::Shortage},
+    engine::{OpenOptions, hole_filler::Shortage, open_plain},
     window::Part,
 };
 use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
@@ -22,7 +22,9 @@ use crate::{
     compressed,
     failure::{About, Exit, Failure, Outcome},
     image::EngineArgument,
+    kind::Kind,
     output::Output,
+    output::put_path,
     overwrite,
     partitions::Disk,
     place::{ImagePlace, PlaceArguments},
@@ -62,11 +64,13 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    arguments.run(context).about(arguments.image.display())
+    arguments.run(context).about_image(&arguments.image)
 }
 
 impl Arguments {
     fn run(&self, context: &Context) -> Outcome {
+        // An image that is not there has no undo file either, and that would be the message.
+        open_plain(&self.image).map_err(|error| Failure::caused_by(&error).about("cannot open it"))?;
         let path = match &self.undo {
             Some(path) => path.clone(),
             None => undo_files::newest(&self.image, |file| self.device(file.facts()))?,
@@ -122,9 +126,9 @@ impl Arguments {
             return Err(Failure::failed(message));
         }
         let is_packed = compressed::is_packed(&self.image)
-            .map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+            .map_err(|error| Failure::caused_by(&error).about("cannot read"))?;
         if is_packed {
-            let failure = Failure::failed("a compressed image cannot be changed");
+            let failure = Failure::refused(Kind::NotAFileSystem, "a compressed image cannot be changed");
             return Err(failure.with_remedy("give the unpacked one that was repaired"));
         }
         let options = OpenOptions {
@@ -146,16 +150,18 @@ impl Arguments {
 
     fn document(&self, undone: &Undone, facts: &Facts, path: &Path) -> serde_json::Value {
         let is_changed = undone.found != State::NotApplied;
-        json!({
+        let mut document = json!({
             "found": undone.found.name(),
             "changed": is_changed,
             "restored_bytes": if is_changed { undone.changed_bytes } else { 0 },
             "restored_ranges": if is_changed { undone.ranges } else { 0 },
-            "undo_file": path.to_string_lossy(),
             "undo_file_removed": self.remove,
             "id": facts.id.to_string(),
             "uuid": facts.filesystem_uuid.to_string(),
-        })
+        });
+        put_path(&mut document, "undo_file", path);
+        put_path(&mut document, "image", &self.image);
+        document
     }
 }
 
@@ -204,7 +210,7 @@ pub(super) fn failure(error: CommitError) -> Failure {
     };
     let failure = match error {
         CommitError::Device(error) => Error::from(error).into(),
-        error => Failure::failed(error.to_string()),
+        error => Failure::caused_by(&error),
     };
     match remedy {
         Some(remedy) => failure.with_remedy(remedy),

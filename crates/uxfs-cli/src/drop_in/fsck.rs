@@ -24,7 +24,7 @@ use crate::{
         repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
-    output::notice,
+    output::say,
 };
 
 /// Errors were repaired.
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(Done::Repaired { .. }) => REPAIRED,
         Ok(Done::LogNeeded) => {
             let image = image.image.display();
-            notice!(
+            say!(
                 "{image}: the log is kept with -a and -p; uxfs repair {image}, or fsck.uxfs without -a, gives it up"
             );
             LEFT
@@ -121,7 +121,7 @@ fn needs_nothing(path: &Path) -> bool {
     let device: Arc<dyn BlockDevice> = match engine::open(path, &options) {
         Ok(device) => device,
         Err(error) if error.source.kind() == io::ErrorKind::ResourceBusy => {
-            notice!("{}: {}; it is not checked", path.display(), error.source);
+            say!("{}: {}; it is not checked", path.display(), error.source);
             return true;
         }
         Err(_) => return false,
@@ -129,7 +129,7 @@ fn needs_nothing(path: &Path) -> bool {
     let Ok(volume) = Volume::open(Arc::clone(&device), &VolumeOptions::default()) else { return false };
     let is_log_sound = uxfs_journal::examine(device.as_ref(), volume.geometry()).is_ok();
     if is_log_sound {
-        notice!("{}: superblock and log are sound; -f checks the rest", path.display());
+        say!("{}: superblock and log are sound; -f checks the rest", path.display());
     }
     is_log_sound
 }

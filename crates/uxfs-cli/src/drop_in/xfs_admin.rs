@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(arguments) if arguments.version => super::print_version(),
         Ok(arguments) => {
             let device = arguments.device.clone().unwrap_or_default();
-            super::code_of(arguments.run(&device).about(device.display()), USAGE, FAILED)
+            super::code_of(arguments.run(&device).about_host(&device), USAGE, FAILED)
         }
         Err(exit) => exit,
     }

@@ -19,6 +19,7 @@ use uxfs_volume::error::Error;
 use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::no_file_system,
+    kind::Kind,
     output::Output,
 };
 
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(arguments) if arguments.version => super::print_version(),
         Ok(arguments) => {
             let device = arguments.device.unwrap_or_default();
-            super::code_of(show(&device).about(device.display()), USAGE, FAILED)
+            super::code_of(show(&device).about_host(&device), USAGE, FAILED)
         }
         Err(exit) => exit,
     }
@@ -75,10 +76,11 @@ fn show(path: &Path) -> Outcome {
 
 /// The device or image that is mounted on a directory.
 fn mounted_on(directory: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error: std::io::Error| Failure::failed(error.to_string());
+    let failed = |error: std::io::Error| Failure::caused_by(&error);
     let directory = std::fs::canonicalize(directory).map_err(failed)?;
     let table = MountTable::read().map_err(failed)?;
-    let entry = table.at(&directory).ok_or_else(|| Failure::failed("nothing is mounted here"))?;
+    let entry =
+        table.at(&directory).ok_or_else(|| Failure::refused(Kind::NotFound, "nothing is mounted here"))?;
     let is_xfs = entry.file_system_type == "xfs" || entry.is_fuse();
     match is_xfs && Path::new(&entry.source).exists() {
         true => Ok(PathBuf::from(&entry.source)),

@@ -10,7 +10,7 @@ use crate::{
         repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
-    output::notice,
+    output::say,
 };
 
 /// There was corruption (with -n), or the repair failed; also a wrong command line.
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         return super::print_version();
     }
     if let Some(refused) = arguments.refused() {
-        notice!("{refused}");
+        say!("{refused}");
         return FAILED;
     }
     let cache_size = arguments.memory.map(|memory| memory.saturating_mul(1 << 20).min(256 << 20));
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(Done::Repaired { findings }) if arguments.tells && findings > 0 => REPAIRED,
         Ok(Done::Repaired { .. }) => 0,
         Ok(Done::LogNeeded) => {
-            notice!("{}: mounting the file system may replay the log; -L gives it up", image.image.display());
+            say!("{}: mounting the file system may replay the log; -L gives it up", image.image.display());
             LOG_NEEDED
         }
         Ok(Done::Planned | Done::Left) => FAILED,

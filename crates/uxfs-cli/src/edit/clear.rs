@@ -11,6 +11,7 @@ use crate::{
         walk::Level,
     },
     failure::Failure,
+    kind::Kind,
 };
 
 /// A directory that is being emptied, and where it lies.
@@ -29,7 +30,7 @@ impl Session {
     /// An error after which the command cannot continue.
     pub fn remove(&mut self, place: &Place, is_recursive: bool) -> Result<bool, Failure> {
         if matches!(place.name.as_slice(), b"." | b"..") {
-            let failure = Failure::failed("`.`, `..` and the root cannot be removed");
+            let failure = Failure::refused(Kind::Invalid, "`.`, `..` and the root cannot be removed");
             return Err(failure.about_path(&place.path));
         }
         let Some(handle) = self.at(place)? else { return Err(place.failure(OperationError::NotFound)) };
@@ -47,7 +48,9 @@ impl Session {
         }
         let root = self.filesystem().geometry().root_inode;
         if handle.number() == root {
-            return Err(Failure::failed("the root directory cannot be removed").about_path(&place.path));
+            return Err(
+                Failure::refused(Kind::InUse, "the root directory cannot be removed").about_path(&place.path)
+            );
         }
         let mut seen = InodeSet::default();
         seen.insert(handle.number());
@@ -94,7 +97,8 @@ impl Session {
             return self.remove_name(&place, false).map(|()| true);
         }
         if !seen.insert(met.handle.number()) {
-            return Err(Failure::failed("this directory was reached a second time").about_path(&met.path));
+            return Err(Failure::refused(Kind::Damage, "this directory was reached a second time")
+                .about_path(&met.path));
         }
         levels.push(Emptying { level: Level::new(met.handle, met.path), place, is_kept: false });
         Ok(true)

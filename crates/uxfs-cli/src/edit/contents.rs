@@ -50,9 +50,7 @@ impl<'a> Source<'a> {
         match content {
             Content::Hole => Ok(Self::Bytes(&[])),
             Content::Inline(bytes) => Ok(Self::Bytes(bytes)),
-            Content::File(file) => {
-                file.open().map(Self::Host).map_err(|error| Failure::failed(error.to_string()))
-            }
+            Content::File(file) => file.open().map(Self::Host).map_err(|error| Failure::caused_by(&error)),
             Content::Stream(_) | Content::Later { .. } => {
                 Err(Failure::failed("the source's contents come as a stream"))
             }
@@ -186,7 +184,7 @@ pub fn now(filesystem: &FileSystem) -> Touch {
 }
 
 fn of_source(error: uxfs_source::error::SourceError) -> Failure {
-    Failure::failed(error.to_string())
+    Failure::caused_by(&error)
 }
 
 struct Writer<'w> {
@@ -239,7 +237,7 @@ impl Writer<'_> {
                     Ok(0) => break,
                     Ok(read) => length += read,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(Failure::failed(format!("cannot read the source: {error}"))),
+                    Err(error) => return Err(Failure::caused_by(&error).about("cannot read the source")),
                 }
             }
             self.write(offset, &buffer[..length])?;

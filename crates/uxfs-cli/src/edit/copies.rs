@@ -56,7 +56,7 @@ impl Copies {
 }
 
 fn failed(error: SpillError) -> Failure {
-    Failure::failed(error.to_string())
+    Failure::caused_by(&error)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_volume::inode::set::InodeSet;
 
-use crate::{edit::session::Place, failure::Failure};
+use crate::{edit::session::Place, failure::Failure, kind::Kind};
 
 /// Files that one command has made or moved, if it has several sources.
 #[derive(Debug, Default)]
@@ -31,8 +31,10 @@ impl JustMade {
     /// It is one.
     pub fn refuse(&self, existing: &InodeHandle, place: &Place) -> Result<(), Failure> {
         if self.files.as_ref().is_some_and(|files| files.contains(existing.number())) {
-            let failure =
-                Failure::failed("not replaced: another source of the same name has just been put there");
+            let failure = Failure::refused(
+                Kind::Exists,
+                "not replaced: another source of the same name has just been put there",
+            );
             return Err(failure.about_path(&place.path));
         }
         Ok(())

@@ -111,7 +111,7 @@ impl Report {
 
     /// As [`complain`](Self::complain), for an error about a path.
     pub fn complain_of(&mut self, path: &[u8], error: &Error) {
-        self.complaints.add(shown(path), error);
+        self.complaints.add_path(path, error);
     }
 
     /// As [`complain`](Self::complain), for an error.

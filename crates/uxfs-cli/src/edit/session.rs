@@ -23,11 +23,12 @@ use uxfs_volume::{
 
 use crate::{
     compressed,
-    edit::{just_made::JustMade, people::People, report::Report, report::shown},
+    edit::{just_made::JustMade, people::People, report::Report},
     failure::{About, Failure},
     glob::{GlobArguments, Globs, no_match},
-    image::{EngineArgument, no_file_system, not_for_changes},
+    image::{EngineArgument, holding_something, no_file_system, not_for_changes},
     in_use,
+    kind::Kind,
     place::PlaceArguments,
     target::Target,
     text::parse_size,
@@ -118,7 +119,7 @@ impl EditArguments {
     /// # Errors
     /// It is in use, or not an image that can be changed.
     pub fn open(&self, json: bool) -> Result<Session, Failure> {
-        self.try_open(json).about(self.image.display())
+        self.try_open(json).about_image(&self.image)
     }
 
     fn try_open(&self, json: bool) -> Result<Session, Failure> {
@@ -196,7 +197,10 @@ impl EditArguments {
     /// It cannot be opened; it is mounted; a loop device or another command changes it.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         if compressed::is_packed(&self.image).unwrap_or(false) {
-            return Err(Failure::failed("a compressed image cannot be changed (unpack it with zstd -d)"));
+            return Err(Failure::refused(
+                Kind::NotAFileSystem,
+                "a compressed image cannot be changed (unpack it with zstd -d)",
+            ));
         }
         let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
@@ -205,7 +209,8 @@ impl EditArguments {
             lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        extent.open(&self.image, &options).map_err(|error| in_use::not_opened(error, &self.image))
+        let opened = extent.open(&self.image, &options);
+        opened.map_err(|error| in_use::not_opened(error, &self.image)).and_then(holding_something)
     }
 }
 
@@ -239,7 +244,7 @@ impl Session {
     pub fn change_directory(&mut self, path: &[u8]) -> Result<(), Failure> {
         let handle = self.find(path, true)?;
         if self.status(&handle)?.file_type != FileType::Directory {
-            return Err(Failure::from(Error::from(OperationError::NotADirectory)).about(shown(path)));
+            return Err(Failure::from(Error::from(OperationError::NotADirectory)).about_path(path));
         }
         let path = self.path_of(&handle, path)?;
         self.directory = Directory { handle, path };
@@ -254,9 +259,9 @@ impl Session {
         while at.number() != root {
             // The directories of a damaged image may form a loop.
             if names.len() > 4096 {
-                return Err(Failure::failed("too deep").about(shown(path)));
+                return Err(Failure::refused(Kind::NameTooLong, "too deep").about_path(path));
             }
-            let above = self.filesystem.find(&at, b"..").about(shown(path))?;
+            let above = self.filesystem.find(&at, b"..").about_path(path)?;
             let mut name = None;
             self.filesystem
                 .read_entries(&above, 0, |entry| {
@@ -266,9 +271,9 @@ impl Session {
                     }
                     std::ops::ControlFlow::Continue(())
                 })
-                .about(shown(path))?;
+                .about_path(path)?;
             let name = name.ok_or_else(|| Failure::from(Error::from(OperationError::NotFound)));
-            names.push(name.about(shown(path))?);
+            names.push(name.about_path(path)?);
             at = above;
         }
         let mut whole = Vec::new();
@@ -325,7 +330,7 @@ impl Session {
     /// # Errors
     /// There is nothing; damage; the device.
     pub fn find(&self, path: &[u8], follow: bool) -> Result<InodeHandle, Failure> {
-        self.look(path, follow).map_err(|error| explained(error).about(shown(path)))
+        self.look(path, follow).map_err(|error| explained(error).about_path(path))
     }
 
     /// As [`find`](Self::find), with `None` if there is no such file.
@@ -336,7 +341,7 @@ impl Session {
         match self.look(path, follow) {
             Ok(handle) => Ok(Some(handle)),
             Err(Error::Operation(OperationError::NotFound)) => Ok(None),
-            Err(error) => Err(explained(error).about(shown(path))),
+            Err(error) => Err(explained(error).about_path(path)),
         }
     }
 
@@ -348,7 +353,7 @@ impl Session {
         match self.look(path, false) {
             Ok(_) => Ok(true),
             Err(Error::Operation(OperationError::NotFound | OperationError::NotADirectory)) => Ok(false),
-            Err(error) => Err(explained(error).about(shown(path))),
+            Err(error) => Err(explained(error).about_path(path)),
         }
     }
 
@@ -381,7 +386,7 @@ impl Session {
         let begin = stem.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let (above, name) = stem.split_at(begin);
         if path.is_empty() {
-            return Err(explained(OperationError::NotFound.into()).about(shown(path)));
+            return Err(explained(OperationError::NotFound.into()).about_path(path));
         }
         let (above, name) = match (above, name) {
             // "/"
@@ -390,7 +395,7 @@ impl Session {
             other => other,
         };
         let directory =
-            self.look_from(start, above, true).map_err(|error| explained(error).about(shown(path)))?;
+            self.look_from(start, above, true).map_err(|error| explained(error).about_path(path))?;
         Ok(Place {
             directory,
             name: name.to_vec(),
@@ -410,7 +415,7 @@ impl Session {
             if self.status(&found)?.file_type != FileType::SymbolicLink {
                 return Ok(place);
             }
-            let target = self.filesystem().read_link(&found).about(shown(&place.path))?;
+            let target = self.filesystem().read_link(&found).about_path(&place.path)?;
             place = if target.starts_with(b"/") {
                 self.place(&target)?
             } else {
@@ -428,7 +433,7 @@ impl Session {
         match self.filesystem.find_to_change(&place.directory, &place.name) {
             Ok(handle) => Ok(Some(handle)),
             Err(Error::Operation(OperationError::NotFound)) => Ok(None),
-            Err(error) => Err(explained(error).about(shown(&place.path))),
+            Err(error) => Err(explained(error).about_path(&place.path)),
         }
     }
 
@@ -451,7 +456,7 @@ impl Session {
             Err(Error::Operation(
                 OperationError::NotFound | OperationError::NotADirectory | OperationError::TooManySymlinks,
             )) => Ok(None),
-            Err(error) => Err(explained(error).about(shown(path))),
+            Err(error) => Err(explained(error).about_path(path)),
         }
     }
 
@@ -505,7 +510,7 @@ impl Place {
 
     /// The same place, in messages, with this failure.
     pub fn failure(&self, error: impl Into<Error>) -> Failure {
-        explained(error.into()).about(shown(&self.path))
+        explained(error.into()).about_path(&self.path)
     }
 }
 

@@ -12,6 +12,7 @@ use uxfs_volume::{
 use crate::{
     edit::session::{Session, explained, join},
     failure::Failure,
+    kind::Kind,
     listing::PATH_BYTES_MAX,
 };
 
@@ -151,10 +152,12 @@ impl Session {
     /// On a damaged image a directory may contain itself.
     fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, met: Met) {
         if !seen.insert(met.handle.number()) {
-            self.report
-                .complain(&Failure::failed("this directory was reached a second time").about_path(&met.path));
+            self.report.complain(
+                &Failure::refused(Kind::Damage, "this directory was reached a second time")
+                    .about_path(&met.path),
+            );
         } else if met.path.len() > PATH_BYTES_MAX {
-            self.report.complain(&Failure::failed("too deep").about_path(&met.path));
+            self.report.complain(&Failure::refused(Kind::NameTooLong, "too deep").about_path(&met.path));
         } else {
             levels.push(Level::new(met.handle, met.path));
         }

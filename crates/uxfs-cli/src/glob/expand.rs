@@ -12,7 +12,7 @@ use uxfs_volume::{
 };
 
 use super::pattern::Pattern;
-use crate::{failure::Failure, listing::PATH_BYTES_MAX};
+use crate::{failure::Failure, kind::Kind, listing::PATH_BYTES_MAX};
 
 /// Bytes of the paths that are found for one component.
 const FOUND_BYTES_MAX: usize = 256 << 20;
@@ -352,7 +352,8 @@ impl<'a> Expansion<'a> {
 }
 
 fn too_many() -> Failure {
-    Failure::failed("too many paths fit the pattern").with_remedy("--no-glob takes it for a name")
+    Failure::refused(Kind::TooLarge, "too many paths fit the pattern")
+        .with_remedy("--no-glob takes it for a name")
 }
 
 /// The parts of a pattern without slashes in front.

@@ -21,7 +21,7 @@ use uxfs_volume::{
 };
 
 use self::expand::{Complain, Expansion};
-use crate::{failure::Failure, target::Target};
+use crate::{failure::Failure, kind::Kind, target::Target};
 
 /// The help of commands that take patterns.
 pub const HELP: &str = "Patterns in paths (*, ?, [a-z], ** for any depth) stand for the files in the image that fit, unless a file has that \
@@ -99,6 +99,6 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 
 /// The failure of an argument that nothing fits.
 pub fn no_match(argument: &OsString) -> Failure {
-    let failure = Failure::failed("no match: no file in the image fits the pattern");
+    let failure = Failure::refused(Kind::NoMatch, "no match: no file in the image fits the pattern");
     failure.about_path(argument.as_bytes())
 }

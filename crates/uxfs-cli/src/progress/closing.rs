@@ -8,7 +8,10 @@ use std::{
 use indicatif::{BinaryBytes, HumanCount};
 
 use super::is_shown;
-use crate::output::{is_json, notice};
+use crate::{
+    kind::Note,
+    output::{is_json, notice},
+};
 
 /// A rate of shorter work says nothing.
 const RATED_AFTER: Duration = Duration::from_millis(500);
@@ -44,7 +47,7 @@ impl Closing {
     /// Tells it on standard error where that is a terminal.
     pub fn tell(&self, is_quiet: bool) {
         if !is_quiet && is_shown() && !is_json() {
-            notice!("{self}");
+            notice!(Note::Progress, "{self}");
         }
     }
 }

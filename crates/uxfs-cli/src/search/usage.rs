@@ -10,10 +10,7 @@ use super::{
     expression::action::sectors_of,
     walk::{Step, Walk},
 };
-use crate::{
-    failure::{Complaints, Failure},
-    text,
-};
+use crate::failure::{Complaints, Failure};
 
 /// Space and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,5 +161,5 @@ impl<'v> Counter<'v> {
 }
 
 fn complain(complaints: &mut Complaints, path: &[u8], error: &Error) {
-    complaints.add(text::escaped(path), error);
+    complaints.add_path(path, error);
 }

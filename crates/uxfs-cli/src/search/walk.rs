@@ -16,7 +16,8 @@ use super::{
     subject::{Subject, last_name},
 };
 use crate::{
-    failure::{Complaints, Exit},
+    failure::{Complaints, Failure},
+    kind::Kind,
     listing::PATH_BYTES_MAX,
     text,
 };
@@ -129,7 +130,7 @@ impl<'v> Walk<'v> {
                     self.current = Some(Current { fields, inode: Some(inode), depth, has_parent: false });
                     return Some(Step::Left);
                 }
-                Err(error) => complaints.add(text::escaped(&self.path), &error),
+                Err(error) => complaints.add_path(&self.path, &error),
             }
         }
     }
@@ -166,16 +167,13 @@ impl<'v> Walk<'v> {
         }
         let shown = || text::escaped(self.path.get(..self.path.len().min(256)).unwrap_or_default());
         if self.path.len() > PATH_BYTES_MAX {
-            complaints.say(
-                "path too long",
-                Exit::Failed,
-                format_args!("{}: path too long: not descending", shown()),
-            );
+            let failure = Failure::refused(Kind::NameTooLong, "path too long: not descending");
+            complaints.tell(&failure.counted_as("path too long").at_path(&self.path).about(shown()));
             return false;
         }
         if !self.visited.insert(inode.number) {
-            let message = format!("{}: directory inode {} was reached a second time", shown(), inode.number);
-            complaints.say("directory in two places", Exit::Corruption, message);
+            let failure = in_two_places(inode.number);
+            complaints.tell(&failure.at_path(&self.path).about(shown()));
             return false;
         }
         match Entries::begin(self.volume, inode, self.levels.len()) {
@@ -184,14 +182,15 @@ impl<'v> Walk<'v> {
                 true
             }
             Err(error) => {
-                complaints.add(shown(), &error);
+                complaints.tell(&Failure::from(&error).at_path(&self.path).about(shown()));
                 false
             }
         }
     }
 }
 
-fn push_name(path: &mut Vec<u8>, name: &[u8]) {
+/// Adds a name to a path.
+pub fn push_name(path: &mut Vec<u8>, name: &[u8]) {
     if path.last() != Some(&b'/') {
         path.push(b'/');
     }
@@ -210,4 +209,10 @@ impl Coming<'_> {
     pub fn last_name(&self) -> &[u8] {
         last_name(self.name)
     }
+}
+
+/// Why a walk does not go into a directory that it has seen before.
+pub fn in_two_places(directory: InodeNumber) -> Failure {
+    let message = format!("directory inode {directory} was reached a second time");
+    Failure::corruption(message).counted_as("directory in two places")
 }

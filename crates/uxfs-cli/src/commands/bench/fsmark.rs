@@ -134,7 +134,7 @@ impl<'o> Lines<'o> {
     fn open(log: Option<&Path>, json: bool, output: &'o mut Output) -> Result<Self, Failure> {
         let open = |path: &Path| -> Result<File, Failure> {
             let file = File::options().create(true).append(true).open(path);
-            file.map_err(|error| Failure::failed(error.to_string())).about(path.display())
+            file.map_err(|error| Failure::caused_by(&error)).about_host(path)
         };
         Ok(Self { output, log: log.map(open).transpose()?, json })
     }
@@ -146,7 +146,7 @@ impl<'o> Lines<'o> {
         }
         if let Some(log) = &mut self.log {
             log.write_all(text.as_bytes())
-                .map_err(|error: io::Error| Failure::failed(format!("cannot write the log: {error}")))?;
+                .map_err(|error: io::Error| Failure::caused_by(&error).about("cannot write the log"))?;
         }
         Ok(())
     }

@@ -39,17 +39,17 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 
 fn show(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = Target::parse(&arguments.target);
-    let inode = target.find(filesystem, false).about(&target)?;
+    let inode = target.find(filesystem, false).about_target(&target)?;
     let mut series = Vec::new();
     let found = filesystem
         .attributes(&inode)
-        .about(&target)?
+        .about_target(&target)?
         .visit_leaves(|leaf| {
             if arguments.series {
                 series.push(*leaf);
             }
         })
-        .about(&target)?;
+        .about_target(&target)?;
     let mut output = Output::new();
     print(&mut output, &found, &series, context.json)?;
     output.finish()?;

@@ -52,7 +52,7 @@ impl From<BenchError> for Failure {
         match error {
             BenchError::FileSystem(error) => error.into(),
             BenchError::Options(message) => Self::usage(message),
-            error => Self::failed(error.to_string()),
+            error => Self::caused_by(&error),
         }
     }
 }

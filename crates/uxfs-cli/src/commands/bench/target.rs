@@ -98,10 +98,10 @@ impl TargetArguments {
         match &self.image {
             None => {
                 let backend = MountedDirectories::new(self.directories.clone())
-                    .map_err(|error| Failure::failed(format!("cannot make the directory: {error}")))?;
+                    .map_err(|error| Failure::caused_by(&error).about("cannot make the directory"))?;
                 work.on(&backend, context, &mut output)?;
             }
-            Some(image) => self.run_in_process(image, work, context, &mut output).about(image.display())?,
+            Some(image) => self.run_in_process(image, work, context, &mut output).about_image(image)?,
         }
         output.finish()?;
         Ok(Exit::Success)

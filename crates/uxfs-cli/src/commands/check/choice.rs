@@ -85,7 +85,7 @@ impl ChoiceArguments {
         let inode = match &self.path {
             Some(path) => {
                 let target = Target::Path(path.as_encoded_bytes().to_vec());
-                Some(target.find(volume, false).about(&target)?.number)
+                Some(target.find(volume, false).about_target(&target)?.number)
             }
             None => self.inode.map(InodeNumber::new),
         };

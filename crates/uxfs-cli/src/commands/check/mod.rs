@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let opened = opening::open(&device, &options).map_err(|error| image.not_opened(error))?;
     // Of features of the future nothing can be said. Recovery has judged a log that holds something.
     let features = opened.volume.superblock().feature_words().judge_with_clean_log();
-    features.and_then(|judged| judged.write).map_err(Error::from).about(image.image.display())?;
+    features.and_then(|judged| judged.write).map_err(Error::from).about_image(&image.image)?;
     let choice = arguments.choice.choice(&opened.volume)?;
     check_opened(opened, arguments, &choice, context)
 }
@@ -168,12 +168,12 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         return Ok(report.exit());
     }
     if report.is_empty() {
-        choice.require_inode(&opened.volume).about(arguments.image.image.display())?;
+        choice.require_inode(&opened.volume).about_image(&arguments.image.image)?;
     }
     if let Some(file) = &arguments.map {
         match report.write_map(cells.as_ref(), &summary) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            written => written.about(file.display())?,
+            written => written.about_host(file)?,
         }
     }
     Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.image_place())?)

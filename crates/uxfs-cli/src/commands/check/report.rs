@@ -24,6 +24,7 @@ use uxfs_repair::{
 use super::map::{Cells, MapPage};
 use crate::{
     failure::Exit,
+    output::put_path,
     output::{JsonName, Output},
     paths::Paths,
     place::ImagePlace,
@@ -273,7 +274,7 @@ impl Report {
             let by_number = self.counts.iter().map(|((number, severity), count)| {
                 json!({"number": number, "severity": severity.name(), "count": count})
             });
-            let document = json!({
+            let mut document = json!({
                 "schema_version": SCHEMA_VERSION,
                 "type": "summary",
                 "findings": findings,
@@ -287,6 +288,7 @@ impl Report {
                 "log_recovered_in_memory": recovery.is_some(),
                 "left_out": self.left_out,
             });
+            put_path(&mut document, "image", image.path());
             self.output.json(&document)?;
         } else {
             if self.is_summary {

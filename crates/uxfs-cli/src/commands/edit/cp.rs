@@ -22,6 +22,7 @@ use crate::{
         walk::{Level, Met},
     },
     failure::Failure,
+    kind,
     listing::PATH_BYTES_MAX,
 };
 
@@ -71,7 +72,10 @@ impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
         if self.reflink == Reflink::Always && !contents::shares(session.filesystem()) {
-            return Err(Failure::failed("this file system cannot share blocks (made without reflink)"));
+            return Err(Failure::refused(
+                kind::Kind::MissingFeature,
+                "this file system cannot share blocks (made without reflink)",
+            ));
         }
         let (sources, goal) = self.operands.split(session)?;
         session.just_made.begin(sources.len());
@@ -121,11 +125,13 @@ impl Copying<'_> {
             return Err(failure.with_remedy("-r copies directories").about_path(path));
         }
         if met.file_type.is_special() && !self.is_recursive() {
-            return Err(Failure::failed("a special file (use -r to copy it)").about_path(path));
+            return Err(Failure::refused(kind::Kind::WrongFileType, "a special file (use -r to copy it)")
+                .about_path(path));
         }
         let place = goal.place(session, path)?;
         if met.file_type == FileType::Directory && is_within(session, &place.directory, &met.handle)? {
-            return Err(Failure::failed("a directory cannot be copied into itself").about_path(path));
+            return Err(Failure::refused(kind::Kind::Invalid, "a directory cannot be copied into itself")
+                .about_path(path));
         }
         let mut levels = Vec::new();
         let mut seen = InodeSet::default();
@@ -175,12 +181,12 @@ impl Copying<'_> {
         let status = session.status(&met.handle)?;
         if let Some(existing) = session.at(&place)? {
             if existing.is_same(&met.handle) {
-                return Err(Failure::failed("both are the same file").about_path(&place.path));
+                return Err(same_file(&place));
             }
             if status.file_type == FileType::Regular
                 && session.find_if_there(&place.path, true)?.is_some_and(|other| other.is_same(&met.handle))
             {
-                return Err(Failure::failed("both are the same file").about_path(&place.path));
+                return Err(same_file(&place));
             }
         }
         let has_names = self.keeps_links() && status.link_count > 1 && met.file_type != FileType::Directory;
@@ -219,10 +225,12 @@ impl Copying<'_> {
         session.report.done_with("copied", &met.path, Some(("->", &place.path)));
         if is_directory {
             if !seen.insert(met.handle.number()) {
-                return Err(Failure::failed("this directory was reached a second time").about_path(&met.path));
+                let failure =
+                    Failure::refused(kind::Kind::Damage, "this directory was reached a second time");
+                return Err(failure.about_path(&met.path));
             }
             if met.path.len() > PATH_BYTES_MAX {
-                return Err(Failure::failed("too deep").about_path(&met.path));
+                return Err(Failure::refused(kind::Kind::NameTooLong, "too deep").about_path(&met.path));
             }
             let source = Level::new(met.handle, met.path);
             levels.push(Directory { source, copy, path: place.path, kept });
@@ -287,5 +295,9 @@ fn is_within(session: &Session, directory: &InodeHandle, above: &InodeHandle) ->
         }
         at = session.filesystem().find(&at, b"..")?;
     }
-    Err(Failure::failed("the parent directories form a loop"))
+    Err(Failure::refused(kind::Kind::Damage, "the parent directories form a loop"))
+}
+
+fn same_file(place: &Place) -> Failure {
+    Failure::refused(kind::Kind::SameFile, "both are the same file").about_path(&place.path)
 }

@@ -13,6 +13,7 @@ use crate::{
         session::{Place, Session, last_name},
     },
     failure::Failure,
+    kind,
 };
 
 /// Arguments of `uxfs ln`.
@@ -101,7 +102,8 @@ impl Arguments {
                     let is_only_name = session.status(&existing)?.link_count == 1;
                     let from = session.place(target)?;
                     if is_only_name || (from.directory.is_same(&place.directory) && from.name == place.name) {
-                        return Err(Failure::failed("both are the same file").about_path(&place.path));
+                        return Err(Failure::refused(kind::Kind::SameFile, "both are the same file")
+                            .about_path(&place.path));
                     }
                     if !self.symbolic {
                         return Ok(());
@@ -138,7 +140,8 @@ impl Arguments {
         }
         let file = session.find(target, self.logical)?;
         if session.status(&file)?.file_type == FileType::Directory {
-            return Err(Failure::failed("a directory cannot have hard links").about_path(target));
+            return Err(Failure::refused(kind::Kind::Permission, "a directory cannot have hard links")
+                .about_path(target));
         }
         let linked = session.filesystem().link(&file, &place.directory, &place.name);
         linked.map_err(|error| place.failure(error))

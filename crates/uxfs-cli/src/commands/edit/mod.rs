@@ -63,7 +63,7 @@ impl<T: Edit> InImage<T> {
         let done = self.arguments.run(&mut session);
         let told = session.report.finish();
         let free_bytes = free_space(&session);
-        let closed = session.close().about(self.image.image.display());
+        let closed = session.close().about_image(&self.image.image);
         // The first that went wrong is what the others come from.
         done?;
         closed?;

@@ -12,6 +12,7 @@ use crate::{
     },
     edit::session::Session,
     failure::Failure,
+    kind::Kind,
 };
 
 /// Arguments of `uxfs mv`.
@@ -66,10 +67,10 @@ impl Arguments {
         let is_one_file = other.as_ref().is_some_and(|other| other.is_same(&moved));
         if is_one_file {
             if from.directory.is_same(&to.directory) && from.name == to.name {
-                return Err(Failure::failed("both are the same name").about_path(&to.path));
+                return Err(Failure::refused(Kind::SameFile, "both are the same name").about_path(&to.path));
             }
             if !self.exchange {
-                return Err(Failure::failed("both are the same file").about_path(&to.path));
+                return Err(Failure::refused(Kind::SameFile, "both are the same file").about_path(&to.path));
             }
         }
         if let Some(other) = &other {

@@ -5,6 +5,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 use crate::{
     edit::session::{Place, Session, join, last_name},
     failure::Failure,
+    kind::Kind,
 };
 
 /// Sources and a target.
@@ -39,7 +40,7 @@ impl Operands {
         if let Some(directory) = &self.target_directory {
             let directory = directory.as_bytes();
             if session.directory_at(directory)?.is_none() {
-                return Err(Failure::failed("not a directory").about_path(directory));
+                return Err(Failure::refused(Kind::NotADirectory, "not a directory").about_path(directory));
             }
             return Ok((&self.paths, Goal::Into(directory.to_vec())));
         }
@@ -52,7 +53,7 @@ impl Operands {
             return Ok((sources, Goal::Into(target.to_vec())));
         }
         if sources.len() > 1 {
-            let failure = Failure::failed("several files need an existing directory");
+            let failure = Failure::refused(Kind::NotADirectory, "several files need an existing directory");
             return Err(failure.about_path(target));
         }
         Ok((sources, Goal::As(target.to_vec())))

@@ -36,7 +36,7 @@ use crate::{
         time::parse_date,
     },
     failure::Failure,
-    overwrite,
+    kind, overwrite,
 };
 
 /// Arguments of `uxfs put`.
@@ -110,7 +110,6 @@ struct Filling {
 
 impl Putting<'_> {
     fn operand(&mut self, session: &mut Session, source: &Path, goal: &Goal) -> Result<(), Failure> {
-        let shown = source.display().to_string();
         if source == Path::new("-") {
             let Goal::As(target) = goal else {
                 return Err(Failure::usage("standard input needs a file name as TARGET, not a directory"));
@@ -123,20 +122,28 @@ impl Putting<'_> {
             let kind = Kind::Regular(Source::Stream(io::stdin().lock()), 0);
             return self.put(session, &place, kind, &metadata, false).map(drop);
         }
-        let failed = |error: io::Error| Failure::failed(error.to_string()).about(&shown);
+        let failed = |error: io::Error| Failure::caused_by(&error).about_host(source);
         preload::check().map_err(io::Error::other).map_err(failed)?;
         let is_tree = self.arguments.recursive || self.arguments.archive;
         let found = if is_tree { fs::symlink_metadata(source) } else { fs::metadata(source) };
         let found = found.map_err(failed)?;
         if found.is_dir() {
             if !is_tree {
-                return Err(Failure::failed("is a directory (-r puts directories)").about(&shown));
+                return Err(Failure::refused(
+                    kind::Kind::IsADirectory,
+                    "is a directory (-r puts directories)",
+                )
+                .about_host(source));
             }
             let place = goal.place(session, source.as_os_str().as_bytes())?;
             return self.tree(session, source, &place);
         }
         if !is_tree && !found.is_file() {
-            return Err(Failure::failed("a special file (use -r to create one like it)").about(&shown));
+            return Err(Failure::refused(
+                kind::Kind::WrongFileType,
+                "a special file (use -r to create one like it)",
+            )
+            .about_host(source));
         }
         if found.is_file() {
             overwrite::refuse(session.image(), &[overwrite::Input::new("source", source)])?;
@@ -192,7 +199,7 @@ impl Putting<'_> {
     }
 
     fn tree(&mut self, session: &mut Session, source: &Path, place: &Place) -> Result<(), Failure> {
-        let failed = |error: uxfs_source::error::SourceError| Failure::failed(error.to_string());
+        let failed = |error: uxfs_source::error::SourceError| Failure::caused_by(&error);
         let mut options = DirectoryOptions::default();
         options.exclude.extend(session.image_identity());
         let mut tree = DirectorySource::open(source, options, Reading::Everything).map_err(failed)?;

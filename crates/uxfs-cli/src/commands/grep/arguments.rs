@@ -1,11 +1,16 @@
 //! The options of `uxfs grep`.
 
-use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, path::Path};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
-use crate::{commands::ls::arguments::When, failure::Failure, glob::GlobArguments, image::ImageArguments};
+use crate::{
+    commands::ls::arguments::When,
+    failure::{Exit, Failure},
+    glob::GlobArguments,
+    image::ImageArguments,
+};
 
 /// Memory for the automata of a pattern.
 const PATTERN_BYTES_MAX: usize = 64 << 20;
@@ -287,8 +292,10 @@ impl Options {
             texts.extend(pattern.as_bytes().split(|byte| *byte == b'\n').map(<[u8]>::to_vec));
         }
         for file in &patterns.pattern_files {
-            let read = fs::read(file)
-                .map_err(|error| Failure::usage(format!("cannot read: {error}")).about(file.display()))?;
+            let read = fs::read(file).map_err(|error| {
+                let failure = Failure::caused_by(&error).with_exit(Exit::Usage);
+                failure.about("cannot read").about_host(Path::new(file))
+            })?;
             let lines = read.strip_suffix(b"\n").unwrap_or(&read);
             if !read.is_empty() {
                 texts.extend(lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec));

@@ -20,12 +20,13 @@ use super::{
 };
 use crate::{
     commands::{Context, ls::arguments::When},
-    complaints::kind_of,
     edit::session::join,
     failure::{Complaints, Exit, Failure, Outcome, exit_of as exit_of_error},
     glob::pattern::Pattern,
+    kind::{Kind, Note},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output, notice},
+    search::walk::in_two_places,
     text::escaped,
 };
 
@@ -176,7 +177,7 @@ impl<'a> Search<'a> {
                     self.file(path.as_bytes(), inode)?;
                 }
                 Some(FileType::Regular) => {}
-                _ => self.trouble(path.as_bytes(), "not a regular file", Exit::Failed),
+                _ => self.trouble(path.as_bytes(), Kind::WrongFileType, "not a regular file", Exit::Failed),
             }
             if self.is_over() {
                 break;
@@ -196,14 +197,17 @@ impl<'a> Search<'a> {
     fn complain(&mut self, path: &[u8], error: &Error) {
         match self.options.files.no_messages && exit_of_error(error) == Exit::Failed {
             true => self.complaints.raise(Exit::Failed),
-            false => self.complaints.add(escaped(path), error),
+            false => self.complaints.add_path(path, error),
         }
     }
 
-    fn trouble(&mut self, path: &[u8], message: &str, exit: Exit) {
+    fn trouble(&mut self, path: &[u8], kind: Kind, message: &str, exit: Exit) {
         match self.options.files.no_messages {
             true => self.complaints.raise(exit),
-            false => self.complaints.say("not searched", exit, format_args!("{}: {message}", escaped(path))),
+            false => {
+                let failure = Failure::refused(kind, message).with_exit(exit).counted_as("not searched");
+                self.complaints.tell(&failure.about_path(path));
+            }
         }
     }
 
@@ -267,16 +271,11 @@ impl<'a> Search<'a> {
 
     fn enter(&mut self, path: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
         if path.len() > PATH_BYTES_MAX {
-            self.trouble(&path[..256], "path too long: not descending", Exit::Failed);
+            self.trouble(&path[..256], Kind::NameTooLong, "path too long: not descending", Exit::Failed);
             return None;
         }
         if !self.visited.insert(inode.number) {
-            let message = format!("directory inode {} was reached a second time", inode.number);
-            self.complaints.say(
-                "directory in two places",
-                Exit::Corruption,
-                format_args!("{}: {message}", escaped(path)),
-            );
+            self.complaints.tell(&in_two_places(inode.number).about_path(path));
             return None;
         }
         match Listing::new(self.volume, inode, ListingOptions::default()) {
@@ -347,7 +346,7 @@ impl<'a> Search<'a> {
                 Ok(())
             }
             Err(SearchError::Other(message)) => {
-                self.trouble(path, &message, Exit::Failed);
+                self.trouble(path, Kind::Failed, &message, Exit::Failed);
                 Ok(())
             }
         }
@@ -359,19 +358,13 @@ impl<'a> Search<'a> {
                 let exit = exit_of_error(&error);
                 match self.options.files.no_messages && exit == Exit::Failed {
                     true => self.complaints.raise(exit),
-                    false => {
-                        self.complaints.say(
-                            kind_of(&error),
-                            exit,
-                            format_args!("{}: {error}", escaped(path)),
-                        );
-                    }
+                    false => self.complaints.add_path(path, &error),
                 }
             }
             // The searcher's own: its buffer is full.
             Err(_) => {
                 let message = format!("a line is longer than {} MiB", LINE_BYTES_MAX >> 20);
-                self.trouble(path, &message, Exit::Failed);
+                self.trouble(path, Kind::TooLarge, &message, Exit::Failed);
             }
         }
     }
@@ -425,7 +418,7 @@ fn conclude(mut printer: Printer<'_>, options: &Options, is_selected: bool) -> R
         let count = printer.count;
         io::Write::write_fmt(printer.output, format_args!("{count}\n"))?;
     } else if printer.is_binary_match {
-        notice!("{}: binary file matches", escaped(printer.path));
+        notice!(Note::BinaryMatch, "{}: binary file matches", escaped(printer.path));
     }
     Ok(())
 }

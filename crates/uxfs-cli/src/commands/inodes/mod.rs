@@ -16,8 +16,10 @@ use uxfs_volume::volume::Volume;
 
 use self::listing::{Batch, Sender};
 use crate::{
+    commands::put_image,
     commands::{Context, freespace::too_many_damaged},
     failure::{Complaints, Exit, Failure, Outcome},
+    kind::Note,
     output::{Output, notice},
     progress::{Measure, Progress, QuietArgument},
     text::parse_threads,
@@ -66,7 +68,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     drop(progress);
     let mut complaints = complaints.into_inner();
     if arguments.count {
-        print_counts(&summary, context.json, &mut output)?;
+        print_counts(&summary, context, &mut output)?;
     }
     output.finish()?;
     if summary.unseen_groups > 0 {
@@ -106,7 +108,7 @@ impl Scan<'_> {
             let printing = thread::Builder::new().name("print".to_owned());
             let printing = printing.spawn_scoped(scope, || printer.run(output));
             let printing = printing
-                .map_err(|error| Failure::failed(format!("cannot start the printing thread: {error}")))?;
+                .map_err(|error| Failure::caused_by(&error).about("cannot start the printing thread"))?;
             let visit =
                 |state: &mut ThreadState, event: ScanEvent<'_>| self.visit(state, event, Some(&sender));
             let (summary, states) = self.filesystem.scan_inodes(options, ThreadState::default, visit);
@@ -155,16 +157,18 @@ impl Scan<'_> {
     }
 }
 
-fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Result<(), Failure> {
-    if json {
-        output.json(&json!({
+fn print_counts(summary: &ScanSummary, context: &Context, output: &mut Output) -> Result<(), Failure> {
+    if context.json {
+        let mut document = json!({
             "inodes": summary.inodes,
             "damaged_inodes": summary.damaged_inodes,
             "unread_inodes": summary.unread_inodes,
             "damaged_indexes": summary.damaged_indexes,
             "unseen_groups": summary.unseen_groups,
             "chunks": summary.chunks,
-        }))?;
+        });
+        put_image(&mut document, context);
+        output.json(&document)?;
         return Ok(());
     }
     writeln!(output, "{}", summary.inodes)?;
@@ -174,7 +178,7 @@ fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Resul
         (summary.damaged_indexes.into(), "damaged inode indexes"),
     ];
     for (count, name) in damage.iter().filter(|(count, _)| *count > 0) {
-        notice!("{count} {name}");
+        notice!(Note::Damaged, "{count} {name}");
     }
     Ok(())
 }

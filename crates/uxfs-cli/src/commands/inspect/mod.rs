@@ -116,9 +116,9 @@ impl<'a> Shown<'a> {
                 self.show(&found.about(format_args!("block {block}"))?, geometry)
             }
             Object::Fork(fork, target, blocks) => {
-                let number = target.find(filesystem, true).about(target)?.number;
+                let number = target.find(filesystem, true).about_target(target)?.number;
                 let show = |found: StructureOnDisk| self.show(&found, geometry);
-                filesystem.inspect().fork(number, *fork, blocks, show).about(target)
+                filesystem.inspect().fork(number, *fork, blocks, show).about_target(target)
             }
             Object::Log(range) => log::show(self, filesystem, *range),
             Object::Block(block) => {

@@ -20,9 +20,11 @@ use crate::{
     commands::Context,
     document::{Beside, JsonFile},
     edit::people::PeopleNames,
-    failure::{About, Complaints, Exit, Failure, Outcome},
+    failure::{About, Complaints, Failure, Outcome},
+    kind::Kind,
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::Output,
+    search::walk::in_two_places,
     target::Target,
     text,
 };
@@ -148,7 +150,7 @@ impl<'a> Lister<'a> {
                         if is_directory && !self.settings.directory { &mut directories } else { &mut files };
                     list.push(operand);
                 }
-                Err(error) => self.complaints.add(&target, &error),
+                Err(error) => self.complaints.add_target(&target, &error),
             }
         }
         // As ls does, files are aligned with the directories that follow them.
@@ -265,7 +267,7 @@ impl<'a> Lister<'a> {
                 }
                 Ok(None) => drop(levels.pop()),
                 Err(error) => {
-                    self.complaints.add(text::escaped(&path), &error);
+                    self.complaints.add_path(&path, &error);
                     levels.pop();
                 }
             }
@@ -280,15 +282,16 @@ impl<'a> Lister<'a> {
             return None;
         }
         if path.len() > PATH_BYTES_MAX {
-            let message = format!("{}: path too long: not descending", text::escaped(&path[..256]));
-            self.complaints.say("path too long", Exit::Failed, message);
+            let failure = Failure::refused(Kind::NameTooLong, "path too long: not descending");
+            let failure = failure.counted_as("path too long").at_path(path);
+            self.complaints.tell(&failure.about(text::escaped(&path[..256])));
             return None;
         }
         match self.volume.inode(listed.inode) {
             Ok(inode) if inode.file_type() == Some(FileType::Directory) => Some(inode),
             Ok(_) => None,
             Err(error) => {
-                self.complaints.add(text::escaped(path), &error);
+                self.complaints.add_path(path, &error);
                 None
             }
         }
@@ -301,9 +304,7 @@ impl<'a> Lister<'a> {
     /// Lists one directory; gives it back to go on with its subdirectories, if they are wanted.
     fn list_directory(&mut self, inode: &Arc<Inode>, path: &[u8]) -> Result<Option<Level<'a>>, Failure> {
         if !self.visited.insert(inode.number) {
-            let path = text::escaped(path);
-            let message = format!("{path}: directory inode {} was reached a second time", inode.number);
-            self.complaints.say("directory in two places", Exit::Corruption, message);
+            self.complaints.tell(&in_two_places(inode.number).about_path(path));
             return Ok(None);
         }
         self.print_heading(path)?;
@@ -312,7 +313,7 @@ impl<'a> Lister<'a> {
         let mut listing = match Listing::new(self.volume, inode, options) {
             Ok(listing) => listing,
             Err(error) => {
-                self.complaints.add(text::escaped(path), &error);
+                self.complaints.add_path(path, &error);
                 return Ok(None);
             }
         };
@@ -325,7 +326,7 @@ impl<'a> Lister<'a> {
         let below = match is_whole {
             true => self.names_below(),
             false => {
-                listing.rewind().about(text::escaped(path))?;
+                listing.rewind().about_path(path)?;
                 Below::Entries(listing)
             }
         };
@@ -373,7 +374,7 @@ impl<'a> Lister<'a> {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    self.complaints.add(text::escaped(path), &error);
+                    self.complaints.add_path(path, &error);
                     break;
                 }
             }
@@ -389,11 +390,11 @@ impl<'a> Lister<'a> {
             Ok(inode) => {
                 let complaints = &mut self.complaints;
                 self.reader.push(&mut self.rows, name, Some(directory), &inode, |error| {
-                    complaints.add(text::escaped(path), error);
+                    complaints.add_path(path, error);
                 });
             }
             Err(error) => {
-                self.complaints.add(text::escaped(path), &error);
+                self.complaints.add_path(path, &error);
                 self.rows.push(name, listed, true);
             }
         }
@@ -403,7 +404,7 @@ impl<'a> Lister<'a> {
         let Operand { path, directory, inode } = operand;
         let complaints = &mut self.complaints;
         self.reader.push(&mut self.rows, path, directory.as_ref(), inode, |error| {
-            complaints.add(text::escaped(path), error);
+            complaints.add_path(path, error);
         });
     }
 
@@ -464,7 +465,7 @@ impl<'a> Lister<'a> {
         let inode = match self.volume.inode(row.listed.inode) {
             Ok(inode) => inode,
             Err(error) => {
-                self.complaints.add(text::escaped(path), &error);
+                self.complaints.add_path(path, &error);
                 return Ok(());
             }
         };
@@ -477,7 +478,7 @@ impl<'a> Lister<'a> {
         if inode.file_type() == Some(FileType::SymbolicLink) {
             match self.volume.read_symlink(&inode) {
                 Ok(read) => target = Some(read),
-                Err(error) => self.complaints.add(text::escaped(path), &error),
+                Err(error) => self.complaints.add_path(path, &error),
             }
         }
         if self.settings.context && inode.may_have_attributes() {

@@ -9,6 +9,7 @@ use uxfs_mkfs::{
 
 use crate::{
     failure::{About, Exit, Failure, Outcome},
+    kind::Kind,
     overwrite::{self, Input},
 };
 
@@ -29,10 +30,10 @@ pub fn read_files(options: &mut Options) -> Result<(), Failure> {
 }
 
 fn read(path: &str) -> Result<String, Failure> {
-    let cannot = |error| Failure::failed(format!("cannot read it: {error}"));
+    let cannot = |error| Failure::caused_by(&error).about("cannot read it");
     let length = fs::metadata(path).map_err(cannot)?.len();
     if length > MAX_BYTES {
-        return Err(Failure::failed("too large for a configuration file"));
+        return Err(Failure::refused(Kind::TooLarge, "too large for a configuration file"));
     }
     // A file that is not regular has no known length.
     let mut text = String::new();
@@ -70,7 +71,7 @@ pub(crate) fn refuse_overwriting(
 /// Writes a file that makes the same features again.
 pub fn write_file(layout: &Layout, path: &str) -> Outcome {
     let text = config_file::write(layout);
-    let cannot = |error| Failure::failed(format!("cannot write it: {error}")).about(path);
+    let cannot = |error| Failure::caused_by(&error).about("cannot write it").about(path);
     fs::write(path, text).map_err(cannot)?;
     Ok(Exit::Success)
 }

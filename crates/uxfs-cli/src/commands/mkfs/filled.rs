@@ -17,6 +17,7 @@ use uxfs_source::error::SourceError;
 use super::source::Survey;
 use crate::{
     failure::{Exit, Failure},
+    kind::Note,
     output::notice,
     progress::{Bar, Measure, Progress, closing::Closing},
 };
@@ -32,7 +33,7 @@ impl From<MakeError> for Failure {
                 Self::from(error).with_remedy("give the size of the image with --size, or name a file")
             }
             MakeError::Source(error) => error.into(),
-            error => Self::failed(error.to_string()),
+            error => Self::caused_by(&error),
         }
     }
 }
@@ -96,11 +97,11 @@ fn free_space(device: &dyn BlockDevice) -> Option<(u64, u64)> {
 /// Reports files of the source that are missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
-        notice!("{}: {problem}", source.display());
+        notice!(Note::Source, "{}: {problem}", source.display());
     }
     let more = report.problem_count.saturating_sub(report.problems.len() as u64);
     if more > 0 {
-        notice!("{}: and {more} more", source.display());
+        notice!(Note::Source, "{}: and {more} more", source.display());
     }
 }
 

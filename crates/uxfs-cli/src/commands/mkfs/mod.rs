@@ -37,6 +37,8 @@ use crate::{
     commands::{Context, info::layout_document},
     drop_in,
     failure::{About, Exit, Failure, Outcome},
+    kind::Note,
+    output::put_path,
     output::{Output, notice, program},
     partitions::Disk,
     progress::{self, closing::Closing},
@@ -66,7 +68,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let path = device(arguments, &options)?;
     let inputs: Vec<_> = config::inputs(&options).chain(arguments.source.inputs()).collect();
     config::refuse_overwriting(&options, path, &inputs)?;
-    make(arguments, &options, path, context).about(path.display())
+    make(arguments, &options, path, context).about_image(path)
 }
 
 fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context) -> Outcome {
@@ -74,7 +76,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
     if let Some(problem) = problem {
-        notice!("warning: {problem}");
+        notice!(Note::Option, "warning: {problem}");
     }
     let remains = Remains::begin(format!("{}: nothing has been written", path.display()));
     let is_new = !is_dry_run && fs::symlink_metadata(path).is_err();
@@ -132,7 +134,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         }
     }
     if context.json {
-        printed = print_json(&superblock, &made, arguments.dry_run);
+        printed = print_json(&superblock, path, &made, arguments.dry_run);
     } else if !arguments.quiet {
         printed = printed.and_then(|()| print_closing(&made));
     }
@@ -336,7 +338,7 @@ fn tell(warnings: &[Warning], arguments: &Arguments) {
     // fstests makes thousands of small file systems, and compares the output.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
-        notice!("warning: {warning}");
+        notice!(Note::Option, "warning: {warning}");
     }
 }
 
@@ -357,8 +359,9 @@ fn print_closing(made: &Made) -> Result<(), Failure> {
     Ok(output.finish()?)
 }
 
-fn print_json(superblock: &Superblock, made: &Made, dry_run: bool) -> Result<(), Failure> {
+fn print_json(superblock: &Superblock, image: &Path, made: &Made, dry_run: bool) -> Result<(), Failure> {
     let mut document = layout_document(superblock);
+    put_path(&mut document, "image", image);
     document["written_bytes"] = json!(made.written.bytes);
     document["dry_run"] = json!(dry_run);
     if let Some(report) = &made.report {
@@ -385,12 +388,12 @@ impl From<LayoutError> for Failure {
 
 impl From<TargetError> for Failure {
     fn from(error: TargetError) -> Self {
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }
 
 impl From<empty::FormatError> for Failure {
     fn from(error: empty::FormatError) -> Self {
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }

@@ -25,7 +25,7 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, output::notice, overwrite::Input, text::parse_size};
+use crate::{failure::Failure, kind::Note, output::notice, overwrite::Input, text::parse_size};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
@@ -155,14 +155,14 @@ impl SourceArguments {
             Ok(Unmatched { first, count }) => {
                 for path in &first {
                     let path = Shown([b"/", &**path].concat().into());
-                    notice!("{manifest}: the source has no such file: {path}");
+                    notice!(Note::Source, "{manifest}: the source has no such file: {path}");
                 }
                 let more = count.saturating_sub(first.len() as u64);
                 if more > 0 {
-                    notice!("{manifest}: and {more} more");
+                    notice!(Note::Source, "{manifest}: and {more} more");
                 }
             }
-            Err(error) => notice!("{manifest}: {error}"),
+            Err(error) => notice!(Note::Source, "{manifest}: {error}"),
         }
     }
 
@@ -221,7 +221,7 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        Self::failed(error.to_string())
+        Self::caused_by(&error)
     }
 }
 
@@ -229,7 +229,7 @@ impl From<PopulateError> for Failure {
     fn from(error: PopulateError) -> Self {
         match error {
             PopulateError::Image(error) => error.into(),
-            error => Self::failed(error.to_string()),
+            error => Self::caused_by(&error),
         }
     }
 }

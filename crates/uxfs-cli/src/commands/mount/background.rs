@@ -18,7 +18,7 @@ const READY: u8 = b'+';
 
 /// Starts the process that mounts, and waits for it.
 pub fn run(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Outcome {
-    let failed = |error: io::Error| Failure::failed(format!("cannot start the process that mounts: {error}"));
+    let failed = |error: io::Error| Failure::caused_by(&error).about("cannot start the process that mounts");
     let (told, teller) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
     let work = move || {
         let outcome =
@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Out
         tell_of_child(outcome, arguments, json)
     };
     let (mut child, told) = fork::fork(c"uxfs-mount", told, work)
-        .map_err(|error| Failure::failed(format!("cannot start the process that mounts: {error}")))?;
+        .map_err(|error| Failure::caused_by(&error).about("cannot start the process that mounts"))?;
     let mut byte = [0];
     if retry_on_intr(|| read(&told, &mut byte)).map_err(|error| failed(error.into()))? > 0 && byte == [READY]
     {
@@ -38,9 +38,9 @@ pub fn run(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Out
 
 /// Standard input and output are those of the command, which others may wait for.
 fn leave_input() -> Result<(), Failure> {
-    let nothing = nothing().map_err(|error| Failure::failed(error.to_string()))?;
+    let nothing = nothing().map_err(|error| Failure::caused_by(&error))?;
     let left = rustix::stdio::dup2_stdin(&nothing).and_then(|()| rustix::stdio::dup2_stdout(&nothing));
-    left.map_err(|error| Failure::failed(error.to_string()))
+    left.map_err(|error| Failure::caused_by(&error))
 }
 
 fn nothing() -> io::Result<File> {

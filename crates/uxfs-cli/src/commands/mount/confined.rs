@@ -42,6 +42,7 @@ use crate::{
     image::not_for_changes,
     in_use,
     interrupt::Interrupt,
+    kind::Note,
     output::notice,
     partitions::{Disk, sector_bytes},
 };
@@ -77,9 +78,10 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
     let most_bytes = cache_bytes.saturating_mul(CACHE_SHARES).saturating_add(ADDRESS_SPACE_BYTES);
-    let confined = confinement::confine(most_bytes).map_err(|error| Failure::failed(error.to_string()))?;
+    let confined = confinement::confine(most_bytes).map_err(|error| Failure::caused_by(&error))?;
     if confined.paths == Paths::None {
         notice!(
+            Note::Host,
             "warning: this kernel has no Landlock: the process that serves could open files if the image took it over"
         );
     }
@@ -116,7 +118,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         is_over.store(true, Ordering::Relaxed);
         tell(&server, format_args!("{}: unmounted, the image is made whole", arguments.about()));
         close(&server, is_without_log)?;
-        return served.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
+        return served.map(|()| Exit::Success).map_err(|error| Failure::caused_by(&error));
     }
     // It was not mounted.
     close(&server, is_without_log)?;
@@ -129,7 +131,7 @@ fn close(server: &Server, is_without_log: bool) -> Result<(), Failure> {
 }
 
 fn failed(error: io::Error) -> Failure {
-    Failure::failed(uxfs_block::words::in_words(&error).to_string())
+    Failure::caused_by(&error)
 }
 
 fn tell(server: &Server, text: std::fmt::Arguments<'_>) {

@@ -7,13 +7,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::json;
 use uxfs_block::words::in_words;
 use uxfs_fuse::log::Level;
 
 use crate::{
     failure::{Exit, Failure},
-    output::{is_json, program},
+    kind::Note,
+    output::{is_json, notice_document, program},
 };
 
 /// Where the system's log takes messages: that of syslog, and of journald.
@@ -43,7 +43,10 @@ pub fn last_error() -> String {
 pub fn failure(failure: &Failure) -> Exit {
     match failure.parts() {
         Some((_, exit, message)) => {
-            tell(Level::Error, message);
+            match is_json() {
+                true => tell_document(Level::Error, message, &failure.document("error").to_string()),
+                false => tell(Level::Error, message),
+            }
             exit
         }
         None => Exit::Success,
@@ -90,9 +93,11 @@ pub fn tell(level: Level, text: &str) {
     if !is_system() {
         return match (is_json(), level) {
             (false, _) => put(&format!("{}: {text}", program())),
-            (true, Level::Error) => put(&json!({"error": {"message": text}}).to_string()),
-            (true, Level::Warning) => put(&json!({"warning": {"message": text}}).to_string()),
-            (true, _) => put(&json!({"notice": {"message": text}}).to_string()),
+            (true, Level::Error) => put(&Failure::failed(text).document("error").to_string()),
+            (true, Level::Warning) => {
+                put(&notice_document(Note::Mount, &format!("warning: {text}")).to_string())
+            }
+            (true, _) => put(&notice_document(Note::Mount, &text).to_string()),
         };
     }
     let message = format!("<{}>uxfs[{}]: {text}", FACILITY | level as u8, std::process::id());

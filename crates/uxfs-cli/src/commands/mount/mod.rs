@@ -78,17 +78,17 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     if options.is_remount {
         arguments.require_remountable(&options)?;
         let remounted = mounting::remount(&arguments.target.directory, &options);
-        return remounted.map(|()| Exit::Success).map_err(|error| Failure::failed(error.to_string()));
+        return remounted.map(|()| Exit::Success).map_err(|error| Failure::caused_by(&error));
     }
     match arguments.foreground {
-        true => supervisor::run(arguments, &options, None, context.json).about(arguments.about()),
+        true => supervisor::run(arguments, &options, None, context.json).about_image(&arguments.target.image),
         false => background::run(arguments, &options, context.json),
     }
 }
 
 /// Tells what went wrong in a child, which has no caller, and gives its exit code.
 fn tell_of_child(outcome: Outcome, arguments: &Arguments, json: bool) -> i32 {
-    let exit = match outcome.about(arguments.about()) {
+    let exit = match outcome.about_image(&arguments.target.image) {
         Ok(exit) => exit,
         Err(failure) if log::is_system() => log::failure(&failure),
         Err(failure) => failure.tell(json),

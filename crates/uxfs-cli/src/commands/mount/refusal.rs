@@ -1,16 +1,31 @@
 //! Why an image is not mounted, and what can be done about it.
 
+use std::path::Path;
+
 use rustix::io::Errno;
 use uxfs_block::device::BlockDevice;
-use uxfs_fuse::mounting::options::FuseMountOptions;
+use uxfs_fuse::mounting::{mount_point::MountPointError, options::FuseMountOptions};
 use uxfs_volume::error::Error;
 
 use super::confined::selector;
 use crate::{
     failure::Failure,
     image::{is_no_file_system, is_of_another_form, needed_bytes, not_for_changes},
+    kind::Kind,
     partitions::Disk,
 };
+
+/// Why a directory cannot be mounted on.
+pub fn no_mount_point(error: &MountPointError, directory: &Path) -> Failure {
+    let kind = match error {
+        MountPointError::Missing(_) => Kind::NotFound,
+        MountPointError::NotDirectory(_) => Kind::NotADirectory,
+        MountPointError::Dead(_) => Kind::InUse,
+        MountPointError::NotPermitted(_) => Kind::Permission,
+        MountPointError::System { source, .. } => Kind::of_host(source),
+    };
+    Failure::refused(kind, error.to_string()).at_host(directory)
+}
 
 /// Why it is not mounted, and what can be done.
 pub fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, device: &dyn BlockDevice) -> Failure {

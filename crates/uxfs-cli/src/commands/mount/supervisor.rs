@@ -29,7 +29,7 @@ use uxfs_fuse::{
     session,
 };
 
-use super::{Arguments, background::Awaited, confined, log, outcome_of, tell_of_child};
+use super::{Arguments, background::Awaited, confined, log, outcome_of, refusal, tell_of_child};
 use crate::{
     failure::{Exit, Failure, Outcome},
     interrupt::Interrupt,
@@ -56,9 +56,10 @@ pub fn run(
     json: bool,
 ) -> Outcome {
     let image = std::fs::canonicalize(&arguments.target.image)
-        .map_err(|error| Failure::failed(uxfs_block::words::in_words(&error).to_string()))?;
+        .map_err(|error| Failure::caused_by(&error).about("cannot open it"))?;
     // Before the image is opened: what is wrong with the directory is said first.
-    mount_point::check(&arguments.target.directory).map_err(|error| Failure::failed(error.to_string()))?;
+    let directory = &arguments.target.directory;
+    mount_point::check(directory).map_err(|error| refusal::no_mount_point(&error, directory))?;
     // It has one thread and no handlers of signals until then, which the child would have too.
     let (mut server, link) = Serving::start(arguments, options, json)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
@@ -80,7 +81,7 @@ pub fn run(
         Err(error) => {
             drop(link);
             server.end()?;
-            return Err(Failure::failed(error.to_string()));
+            return Err(Failure::caused_by(&error));
         }
     };
     if !mounted.warnings().is_empty() {
@@ -91,7 +92,7 @@ pub fn run(
     drop(link);
     let ended = server.end();
     // A mount whose server is gone answers nothing.
-    let unmounted = mounted.abort().map_err(|error| Failure::failed(error.to_string()));
+    let unmounted = mounted.abort().map_err(|error| Failure::caused_by(&error));
     let outcome = watched.and(ended).and_then(|exit| unmounted.map(|()| exit));
     if let Some(teller) = teller {
         teller.tell(&ending_of(&outcome));
@@ -122,7 +123,7 @@ fn watch(
     (link, interrupt): (&Link, &Interrupt),
 ) -> Result<(), Failure> {
     let devices = session::devices(mounted, options.threads);
-    let devices = devices.map_err(|error| Failure::failed(error.to_string()))?;
+    let devices = devices.map_err(|error| Failure::caused_by(&error))?;
     let descriptors: Vec<_> = devices.iter().map(AsFd::as_fd).collect();
     link.send(Message::Mounted, &descriptors).map_err(|error| failed(error.into()))?;
     // The mount must die with the process that serves.
@@ -147,7 +148,7 @@ fn watch(
         }
         if flag.load(Ordering::Relaxed) && !is_asked {
             is_asked = true;
-            mounted.unmount(true).map_err(|error| Failure::failed(error.to_string()))?;
+            mounted.unmount(true).map_err(|error| Failure::caused_by(&error))?;
         }
         if looked_after.elapsed() >= LOOK_AFTER {
             looked_after = Instant::now();
@@ -162,7 +163,7 @@ fn next(link: &Link) -> Result<Option<Message>, Failure> {
 }
 
 fn failed(error: io::Error) -> Failure {
-    Failure::failed(uxfs_block::words::in_words(&error).to_string())
+    Failure::caused_by(&error)
 }
 
 /// The process that serves.
@@ -179,7 +180,7 @@ impl Serving {
     /// Starts it, and gives the link to it.
     fn start(arguments: &Arguments, options: &FuseMountOptions, json: bool) -> Result<(Self, Link), Failure> {
         let cannot =
-            |error: io::Error| Failure::failed(format!("cannot start the process that serves: {error}"));
+            |error: io::Error| Failure::caused_by(&error).about("cannot start the process that serves");
         let (link, theirs) = Link::pair().map_err(|error| cannot(error.into()))?;
         let (lines, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
         let work = move || {
@@ -187,7 +188,7 @@ impl Serving {
             tell_of_child(outcome, arguments, json)
         };
         let (child, (link, lines)) = fork::fork(c"uxfs-serve", (link, lines), work)
-            .map_err(|error| Failure::failed(format!("cannot start the process that serves: {error}")))?;
+            .map_err(|error| Failure::caused_by(&error).about("cannot start the process that serves"))?;
         let (passed_on, are_passed_on) = mpsc::channel();
         let lines = thread::spawn(move || {
             for line in BufReader::new(File::from(lines)).split(b'\n').map_while(Result::ok) {
@@ -216,7 +217,7 @@ impl Serving {
         }
         let leaves_for = self.leaves_since.get_or_insert_with(Instant::now).elapsed();
         if leaves_for >= LONGEST_LEAVING {
-            mounted.abort().map_err(|error| Failure::failed(error.to_string()))?;
+            mounted.abort().map_err(|error| Failure::caused_by(&error))?;
         }
         if leaves_for >= LONGEST_GONE { Err(self.stuck()) } else { Ok(()) }
     }

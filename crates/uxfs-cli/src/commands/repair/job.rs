@@ -19,6 +19,7 @@ use crate::{
     commands::{Context, undo::failure},
     failure::{About, Failure},
     image::ImageArguments,
+    kind::Note,
     output::{Output, notice},
     overwrite::{self, Input},
     progress::{Measure, Progress},
@@ -131,7 +132,7 @@ impl Job<'_> {
             }
             result.bytes_written = written
                 .map_err(|error| not_written(error, undo_file.as_deref()))
-                .about(image.image.display())?;
+                .about_image(&image.image)?;
             if let Some(about) = about.as_ref().filter(|_| result.bytes_written > 0) {
                 undo_files::give_owner(&about.path, &image.image);
             }
@@ -150,7 +151,7 @@ impl Job<'_> {
         let words = report::in_one_line(self, result);
         if error.kind() == io::ErrorKind::BrokenPipe {
             if matches!(result.done, Done::Repaired { .. }) {
-                notice!("{words}");
+                notice!(Note::Progress, "{words}");
             }
             return None;
         }
@@ -200,31 +201,26 @@ impl Job<'_> {
         let image = &self.image.image;
         let target = undo_files::Target {
             device,
-            start_bytes: self.image.place.find(image).about(image.display())?.start_bytes,
+            start_bytes: self.image.place.find(image).about_image(image)?.start_bytes,
         };
         let first = match (&self.undo, default_path(image)) {
             (UndoPlace::None, _) | (UndoPlace::BesideImageFile, Err(CommitError::NoDefaultPath)) => {
                 return Ok(None);
             }
             (UndoPlace::At(path), _) => {
-                let earlier = undo_files::take_named(path, target).about(image.display())?;
+                let earlier = undo_files::take_named(path, target).about_image(image)?;
                 return Ok(Some((path.clone(), earlier)));
             }
-            (_, first) => first.map_err(failure).about(image.display())?,
+            (_, first) => first.map_err(failure).about_image(image)?,
         };
-        undo_files::next(&first, target).map(|path| Some((path, None))).about(image.display())
+        undo_files::next(&first, target).map(|path| Some((path, None))).about_image(image)
     }
 
     fn about(&self, path: PathBuf, staged: &Staged) -> std::result::Result<commit::About, Failure> {
         Ok(commit::About {
             path,
             filesystem_uuid: staged.uuid()?,
-            start_bytes: self
-                .image
-                .place
-                .find(&self.image.image)
-                .about(self.image.image.display())?
-                .start_bytes,
+            start_bytes: self.image.place.find(&self.image.image).about_image(&self.image.image)?.start_bytes,
             // One that was cut off has been finished by now.
             existing: Existing::Replace,
         })

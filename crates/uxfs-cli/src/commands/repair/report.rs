@@ -26,6 +26,7 @@ use super::{
 use crate::{
     commands::check::report::{document, inodes_of, paths_of, place, values},
     output::Output,
+    output::put_path,
     paths::Paths,
 };
 
@@ -270,7 +271,7 @@ fn print_json(
         output.json(&left)?;
     }
     let of = |certainty| staged.actions.iter().filter(|action| action.certainty() == certainty).count();
-    output.json(&json!({
+    let mut summary = json!({
         "schema_version": SCHEMA_VERSION,
         "type": "summary",
         "findings": staged.findings,
@@ -282,6 +283,11 @@ fn print_json(
         "left": staged.remaining.len(),
         "written": matches!(done, Done::Repaired { .. }),
         "bytes_written": bytes_written,
-        "undo_file": undo_file.as_ref().map(|path| path.to_string_lossy()),
-    }))
+        "undo_file": null,
+    });
+    if let Some(path) = undo_file {
+        put_path(&mut summary, "undo_file", path);
+    }
+    put_path(&mut summary, "image", &job.image.image);
+    output.json(&summary)
 }

@@ -14,7 +14,7 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::units::Uuid;
 use uxfs_repair::commit::{self, CommitError, State, UndoFile, default_path};
 
-use crate::{commands::undo::failure, failure::Failure, output::notice};
+use crate::{commands::undo::failure, failure::Failure, kind::Note, output::notice};
 
 /// So many repairs of one image can be taken back.
 const MOST_FILES: u32 = 100;
@@ -94,7 +94,7 @@ pub(super) fn take_named(path: &Path, target: Target<'_>) -> Result<Option<Uuid>
 /// Says that the undo file with this id is no longer there, where another has taken its place.
 pub(super) fn tell_replaced(path: &Path, earlier: Uuid) {
     if id_of(path).is_some_and(|id| id != earlier) {
-        notice!("{}: the undo file of an earlier repair is replaced", path.display());
+        notice!(Note::UndoFile, "{}: the undo file of an earlier repair is replaced", path.display());
     }
 }
 
@@ -110,7 +110,7 @@ fn finish(path: &Path, target: Target<'_>) -> Result<State, Failure> {
         return Ok(state);
     }
     commit::apply(&file, target.device).map_err(failure)?;
-    notice!("finished an earlier repair, which was cut off, from {}", path.display());
+    notice!(Note::UndoFile, "finished an earlier repair, which was cut off, from {}", path.display());
     Ok(State::Applied)
 }
 
@@ -123,7 +123,7 @@ fn blocked(error: CommitError) -> Failure {
                  FILE",
                 path.display()
             );
-            Failure::failed(error.to_string()).with_remedy(&remedy)
+            Failure::caused_by(&error).with_remedy(&remedy)
         }
         _ => failure(error),
     }
@@ -175,6 +175,6 @@ pub(super) fn give_owner(path: &Path, image: &Path) {
     if let Err(error) = given()
         && error.kind() != std::io::ErrorKind::PermissionDenied
     {
-        notice!("{}: cannot get the owner of the image: {error}", path.display());
+        notice!(Note::UndoFile, "{}: cannot get the owner of the image: {error}", path.display());
     }
 }

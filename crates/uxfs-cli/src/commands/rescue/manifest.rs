@@ -20,7 +20,7 @@ use super::wanted::Wanted;
 use crate::{
     document::type_name,
     failure::{About, Failure},
-    output::JsonName,
+    output::{JsonName, put_path},
     progress::{self, Measure, Progress},
     text::{escaped, hexadecimal, human_size},
 };
@@ -72,7 +72,13 @@ impl Manifest {
     }
 
     /// The first line. `user` is another program that uses the image, `map` the file of `--map`.
-    pub fn begin(&mut self, view: &View, device: &RescueDevice, user: Option<&str>, map: Option<&Path>) {
+    pub fn begin(
+        &mut self,
+        view: &View,
+        device: &RescueDevice,
+        user: Option<&str>,
+        (image, map): (&Path, Option<&Path>),
+    ) {
         self.user = user.map(str::to_owned);
         let (origin, more) = match &view.origin {
             Origin::Sound => ("sound", json!({})),
@@ -87,10 +93,14 @@ impl Manifest {
             "type": "image",
             "origin": origin,
             "in_use": user,
-            "map": map.map(Path::to_string_lossy),
+            "map": null,
             "log_unreadable": view.evidence.is_log_unreadable,
             "unreadable_bytes": device.unreadable().total_bytes(),
         });
+        put_path(&mut line, "image", image);
+        if let Some(map) = map {
+            put_path(&mut line, "map", map);
+        }
         if let (Some(line), Value::Object(mut more)) = (line.as_object_mut(), more) {
             line.append(&mut more);
         }
@@ -140,7 +150,7 @@ impl Manifest {
         }
         self.put_text(&text);
         if let Some(error) = self.file_error.take() {
-            return Err(Failure::failed(error.to_string())).about("the manifest");
+            return Err(Failure::caused_by(&error)).about("the manifest");
         }
         match self.output_error.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -193,7 +203,7 @@ impl Report for Manifest {
     }
 }
 
-fn put_path(line: &mut Map<String, Value>, name: &str, path: &[u8]) {
+fn put_name_of(line: &mut Map<String, Value>, name: &str, path: &[u8]) {
     let path = JsonName::new(path);
     line.insert(name.to_owned(), path.text().into());
     if let Some(hex) = path.hex() {
@@ -205,13 +215,13 @@ fn document(record: &Record) -> Value {
     let mut line = Map::new();
     line.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
     line.insert("type".to_owned(), "entry".into());
-    put_path(&mut line, "path", &[b"/", record.path.as_slice()].concat());
+    put_name_of(&mut line, "path", &[b"/", record.path.as_slice()].concat());
     line.insert("inode".to_owned(), record.inode.into());
     line.insert("kind".to_owned(), record.file_type.map(type_name).into());
     line.insert("state".to_owned(), record.verdict.state.name().into());
     line.insert("reasons".to_owned(), record.verdict.reasons.clone().into());
     match &record.output {
-        Some(output) => put_path(&mut line, "output", if output.is_empty() { b"." } else { output }),
+        Some(output) => put_name_of(&mut line, "output", if output.is_empty() { b"." } else { output }),
         None => drop(line.insert("output".to_owned(), Value::Null)),
     }
     if let Some(size_bytes) = record.size_bytes {
@@ -226,7 +236,7 @@ fn document(record: &Record) -> Value {
         line.insert("missing_bytes".to_owned(), record.missing_bytes.into());
     }
     if let Some(first) = &record.hard_link_to {
-        put_path(&mut line, "hard_link_to", first);
+        put_name_of(&mut line, "hard_link_to", first);
     }
     if record.is_kept {
         line.insert("kept".to_owned(), true.into());

@@ -42,7 +42,8 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
-    output::message,
+    kind::Note as Told,
+    output::notice,
     overwrite::{self, Input},
     text::{counted, human_size, parse_size},
 };
@@ -156,8 +157,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     }
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
-    let interrupt = Interrupt::watch().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-    manifest.begin(&view, &device, view_options.user.as_deref(), arguments.map.as_deref());
+    let interrupt = Interrupt::watch().map_err(|error| Failure::caused_by(&error).about("signals"))?;
+    manifest.begin(&view, &device, view_options.user.as_deref(), (&image.image, arguments.map.as_deref()));
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
@@ -170,7 +171,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
             let mut sink = TarSink::new(open_archive(file, destination::create)?);
             arguments
                 .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
-                .map_err(|failure| failure.about(file.display()))
+                .map_err(|failure| failure.about_host(file))
         }
     }?;
     if let Some(note) = &note {
@@ -213,8 +214,9 @@ impl Arguments {
         let within =
             paths.into_iter().flatten().find(|path| overwrite::path_within(directory, path).is_some());
         match within {
-            Some(path) => Err(Failure::usage("it lies in the directory that files are written to"))
-                .about(path.display()),
+            Some(path) => {
+                Err(Failure::usage("it lies in the directory that files are written to")).about_host(path)
+            }
             None => Ok(()),
         }
     }
@@ -232,14 +234,14 @@ impl Arguments {
             && folds_case(directory)
         {
             let failure = Failure::usage("--resume: the directory does not tell upper from lower case");
-            return Err(failure.about(directory.display()).with_remedy("use another directory, or --tar"));
+            return Err(failure.about_host(directory).with_remedy("use another directory, or --tar"));
         }
         let Some(directory) = self.place.to.as_deref().filter(|_| !self.resume) else { return Ok(()) };
         let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
         if is_empty {
             return Ok(());
         }
-        let failure = Failure::usage("the directory is not empty").about(directory.display());
+        let failure = Failure::usage("the directory is not empty").about_host(directory);
         Err(failure.with_remedy("--resume goes on with an earlier rescue"))
     }
 
@@ -252,9 +254,9 @@ impl Arguments {
         let size_bytes = inner.size_bytes();
         let unread: Vec<_> = match &self.map {
             Some(path) => {
-                let map = read_map(path).about(path.display())?;
+                let map = read_map(path).about_host(path)?;
                 map.unread(
-                    self.image.place.find(&self.image.image).about(self.image.image.display())?.start_bytes,
+                    self.image.place.find(&self.image.image).about_image(&self.image.image)?.start_bytes,
                     size_bytes,
                 )
                 .collect()
@@ -265,9 +267,10 @@ impl Arguments {
     }
 
     fn open_manifest(&self, context: &Context) -> Result<Manifest, Failure> {
-        let file = self.manifest.as_deref().map(|path| {
-            fs::File::create(path).map_err(|error| Failure::failed(error.to_string())).about(path.display())
-        });
+        let file = self
+            .manifest
+            .as_deref()
+            .map(|path| fs::File::create(path).map_err(|error| Failure::caused_by(&error)).about_host(path));
         let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose, self.quiet);
         manifest.wanted = Wanted::new(&self.only);
         Ok(match self.place.tar.as_deref() {
@@ -297,7 +300,7 @@ impl Arguments {
         match rescue(device, view, target, &options, manifest) {
             Ok(summary) => Ok(summary),
             Err(RescueError::Target(error)) => Err(error.into()),
-            Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
+            Err(RescueError::Volume(error)) => Err(no_file_system(error).about_image(&self.image.image)),
         }
     }
 }
@@ -311,7 +314,7 @@ fn read_map(path: &Path) -> Result<RescueMap, Failure> {
         let most = human_size(MOST_MAP_BYTES);
         return Err(Failure::usage(format!("no map file of ddrescue: those have {most} at most")));
     }
-    read.map_err(|error| Failure::failed(error.to_string()))?;
+    read.map_err(|error| Failure::caused_by(&error))?;
     RescueMap::parse(&text).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -328,8 +331,9 @@ fn folds_case(directory: &Path) -> bool {
 fn tell_missing_end(device: &RescueDevice) {
     let (found_bytes, needed_bytes) = (device.end(), device.size_bytes());
     if found_bytes < needed_bytes {
-        message!(
-            "uxfs: the image has {found_bytes} bytes, and its file system takes {needed_bytes}: the rest counts as unreadable"
+        notice!(
+            Told::Incomplete,
+            "the image has {found_bytes} bytes, and its file system takes {needed_bytes}: the rest counts as unreadable"
         );
     }
 }
@@ -339,22 +343,27 @@ fn tell_origin(view: &View) {
     match &view.origin {
         Origin::Sound => {}
         Origin::Repaired { changes } => {
-            message!(
-                "uxfs: files are taken from the image as a repair would leave it ({}); nothing is written to it",
+            notice!(
+                Told::AsRepaired,
+                "files are taken from the image as a repair would leave it ({}); nothing is written to it",
                 counted(*changes as u64, "change")
             );
         }
-        Origin::RepairedInPart { changes, findings } => message!(
-            "uxfs: files are taken from the image as a repair would leave it ({}), which does not mend all of it \
+        Origin::RepairedInPart { changes, findings } => notice!(
+            Told::AsRepaired,
+            "files are taken from the image as a repair would leave it ({}), which does not mend all of it \
              ({} left); nothing is written to it",
             counted(*changes as u64, "change"),
             counted(*findings, "finding")
         ),
         Origin::Damaged { error } => {
-            message!("uxfs: no repair is possible ({error}): files are taken from the image as it is");
+            notice!(
+                Told::Damaged,
+                "no repair is possible ({error}): files are taken from the image as it is"
+            );
         }
     }
     if let Some(doubt) = view.evidence.doubt_about_all() {
-        message!("uxfs: {}", doubt.reasons.join("; "));
+        notice!(Told::Incomplete, "{}", doubt.reasons.join("; "));
     }
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::{About, Failure},
+    kind,
     output::notice,
 };
 
@@ -43,6 +44,7 @@ impl Note<'_> {
         }
         if let Err(error) = self.write(failed_bytes) {
             notice!(
+                kind::Note::Host,
                 "{}: cannot be made: {error}; --resume will not know that --map is needed",
                 self.path().display()
             );
@@ -93,7 +95,7 @@ impl Note<'_> {
         let Some(reason) = by_note.or_else(by_manifest) else { return Ok(()) };
         let failure = Failure::usage(format!("--resume: {reason}: zeros would pass for contents"));
         Err(failure.with_remedy("give its map with --map, or remove the directory and begin anew"))
-            .about(self.directory.display())
+            .about_host(self.directory)
     }
 
     fn reason_of_note(&self, note: &Value) -> Option<String> {

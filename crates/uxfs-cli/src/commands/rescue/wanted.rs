@@ -4,7 +4,10 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use uxfs_rescue::choice::Choice;
 
-use crate::failure::{Exit, Failure};
+use crate::{
+    failure::{Exit, Failure},
+    kind::Kind,
+};
 
 /// Patterns that have matched nothing so far.
 #[derive(Debug, Default)]
@@ -26,7 +29,8 @@ impl Wanted {
     /// Names the patterns that matched nothing.
     pub fn tell(&self, is_json: bool) -> Exit {
         let told = self.patterns.iter().map(|(pattern, _)| {
-            let failure = Failure::failed("nothing in the image matches").about(pattern.display());
+            let failure = Failure::refused(Kind::NoMatch, "nothing in the image matches")
+                .about_path(pattern.as_encoded_bytes());
             failure.about("--only").tell(is_json)
         });
         told.max().unwrap_or(Exit::Success)

@@ -178,7 +178,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         None => shell.script(io::stdin().lock()),
     };
     let exit = shell.exit;
-    let closed = shell.session.close().about(arguments.image.image.display());
+    let closed = shell.session.close().about_image(&arguments.image.image);
     done?;
     closed?;
     Ok(exit)
@@ -212,7 +212,7 @@ impl Shell {
         let mut text = Vec::new();
         while !self.is_over {
             let read = input.read_until(b'\n', &mut text);
-            let read = read.map_err(|error| Failure::failed(format!("cannot read the script: {error}")))?;
+            let read = read.map_err(|error| Failure::caused_by(&error).about("cannot read the script"))?;
             if read == 0 {
                 return self.text(&text);
             }
@@ -228,8 +228,7 @@ impl Shell {
 
     /// Asks for commands until there are no more.
     fn prompt(&mut self) -> Result<(), Failure> {
-        let failed =
-            |error: ReadlineError| Failure::failed(format!("cannot read from the terminal: {error}"));
+        let failed = |error: ReadlineError| Failure::caused_by(&error).about("cannot read from the terminal");
         let config = Config::builder().max_history_size(HISTORY_LINES).map_err(failed)?;
         let config = config.history_ignore_space(true).auto_add_history(true).build();
         let mut editor = Editor::<Completion, FileHistory>::with_config(config).map_err(failed)?;
@@ -400,9 +399,9 @@ impl Shell {
     }
 
     fn local_directory(&self, path: Option<&PathBuf>) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::failed(error.to_string());
+        let failed = |error: io::Error| Failure::caused_by(&error);
         match path {
-            Some(path) => std::env::set_current_dir(path).map_err(failed).about(path.display()),
+            Some(path) => std::env::set_current_dir(path).map_err(failed).about_host(path),
             None => self.print(std::env::current_dir().map_err(failed)?.as_os_str().as_bytes()),
         }
     }

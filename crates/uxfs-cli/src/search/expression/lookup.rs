@@ -58,7 +58,7 @@ impl<'v> Lookup<'v> {
         let target = self.context.target(OsStr::from_bytes(word));
         target.find(self.volume, false).map_err(|error| {
             let message = format!("{target}: {error}");
-            *self.trouble.borrow_mut() = Some(Failure::from(error).about(target));
+            *self.trouble.borrow_mut() = Some(Failure::from(error).about_target(&target));
             message
         })
     }
