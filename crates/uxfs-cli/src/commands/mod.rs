@@ -6,6 +6,7 @@ pub mod cat;
 pub mod check;
 pub mod completions;
 pub mod df;
+pub mod diff;
 pub mod du;
 pub mod edit;
 pub mod extract;
@@ -165,6 +166,8 @@ pub enum Command {
     Parents(OnImage<parents::Arguments>),
     /// Show a histogram of free extents
     Freespace(OnImage<freespace::Arguments>),
+    /// Tell what differs between two images, or an image and a directory of the host
+    Diff(Box<diff::Arguments>),
     /// Search files for lines, like grep
     Grep(Box<grep::Arguments>),
     /// Copy files out, to a directory or an archive
@@ -254,6 +257,7 @@ impl Command {
             Self::Inodes(arguments) => arguments.run(context, inodes::run),
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
+            Self::Diff(arguments) => diff::run(arguments, context),
             Self::Grep(arguments) => grep::run(arguments, context),
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Mount(arguments) => mount::run(arguments, context),

@@ -1,0 +1,12 @@
+//! `uxfs diff`: against what was changed, and against rsync and GNU diff on the kernel's mounts of both images.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod damaged;
+mod mutations;
+#[path = "../common/random_tree.rs"]
+mod random_tree;
+mod snapshot;
+mod trees;
+mod usage;
