@@ -5,6 +5,7 @@ pub mod bench;
 pub mod cat;
 pub mod check;
 pub mod completions;
+pub mod copy;
 pub mod df;
 pub mod diff;
 pub mod du;
@@ -226,6 +227,8 @@ pub enum Command {
     Metadump(metadump::Arguments),
     /// Make an image of dumped metadata
     Mdrestore(mdrestore::Arguments),
+    /// Copy a whole file system, only what is in use, to files or devices, as xfs_copy does
+    Copy(copy::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -269,6 +272,7 @@ impl Command {
             Self::Undo(arguments) => undo::run(arguments, context),
             Self::Metadump(arguments) => metadump::run(arguments, context),
             Self::Mdrestore(arguments) => mdrestore::run(arguments, context),
+            Self::Copy(arguments) => copy::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),
