@@ -7,9 +7,12 @@ use std::{
 };
 
 use tempfile::TempDir;
-use uxfs_testkit::{image::memory_folder, seeds::Seed};
+use uxfs_testkit::{image::memory_folder, judges::Judge, require, seeds::Seed};
 
-use crate::common::{succeeds, text, uxfs};
+use crate::{
+    common::{succeeds, text, uxfs},
+    damage,
+};
 
 /// Damaged copies of the image.
 const COPIES: usize = 30;
@@ -66,4 +69,33 @@ fn damage_is_told_and_ends_nothing() {
         }
     }
     assert!(damaged > COPIES && compared > COPIES / 2, "{damaged} {compared}");
+}
+
+#[test]
+fn a_directory_that_holds_itself_is_gone_into_once() {
+    require!(Judge::Mkfs, Judge::Kernel, Judge::XfsDb);
+    let looped = damage::looped();
+    for words in [
+        &["diff", "IMAGE", "IMAGE"][..],
+        &["diff", "IMAGE", "/none-such"],
+        &["diff", "--all", "IMAGE", "IMAGE", "/outer"],
+    ] {
+        let output = looped.uxfs(words);
+        let told = String::from_utf8(output.stderr).unwrap();
+        match words.contains(&"/none-such") {
+            true => assert_eq!(output.status.code(), Some(2), "{told}"),
+            false => {
+                assert_eq!(output.status.code(), Some(3), "{words:?}: {told}");
+                assert!(told.contains("a second time"), "{told}");
+            }
+        }
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn damage_with_right_checksums_ends_nothing() {
+    require!(Judge::Mkfs, Judge::Kernel, Judge::XfsDb);
+    damage::survives(&["diff", "IMAGE", "IMAGE", "--also", "atime,ctime,btime"]);
+    damage::survives(&["diff", "--threads", "1", "--all", "IMAGE", "IMAGE"]);
 }

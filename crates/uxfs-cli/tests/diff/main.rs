@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/damaged.rs"]
+mod damage;
 mod damaged;
 mod mutations;
 #[path = "../common/random_tree.rs"]

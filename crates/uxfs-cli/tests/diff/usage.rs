@@ -94,7 +94,7 @@ fn lines_and_exit_codes() {
     assert_eq!(two.diff(&["/a/b", "--no-times"]), (1, "C deep.o: contents, size 11 -> 6\n".to_owned()));
     assert_eq!(two.diff(&["a/f2", "--no-times"]), (1, "C f2: contents, size 5 -> 19\n".to_owned()));
     assert_eq!(two.diff(&["a/same"]), (0, String::new()));
-    assert_eq!(two.diff(&["a", "--other-path", "a/b", "--only", "owner", "-q"]).1.lines().count(), 6);
+    assert_eq!(two.diff(&["a", "--other-path", "a/b", "--only", "owner", "-q"]).1.lines().count(), 7);
     let first = two.at("first");
     assert_eq!(told(&["diff", &first, &first]), (0, String::new()));
     // Trouble.
