@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 13] = [
+const HELPERS: [(&str, &str); 14] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -29,6 +29,7 @@ const HELPERS: [(&str, &str); 13] = [
     ("attr", "setfattr"),
     ("fakeroot", "fakeroot"),
     ("pseudo", "fakeroot-pseudo"),
+    ("rsync", "rsync"),
     ("shellcheck", "shellcheck"),
     ("zsh", "zsh"),
     ("fish", "fish"),

@@ -16,6 +16,7 @@
 //! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`glob`] | patterns in paths |
 //! | [`image`] | the arguments that say which image and how to open it |
+//! | `image_target` | a file or a block device that becomes a file system as a whole |
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`kind`] | stable words for programs: why something failed, what is told |
@@ -50,6 +51,7 @@ pub mod edit;
 pub mod failure;
 pub mod glob;
 pub mod image;
+mod image_target;
 mod in_use;
 mod interrupt;
 pub mod kind;
@@ -91,7 +93,7 @@ use crate::{
     max_term_width = 100,
     disable_help_subcommand = true,
     after_help = "uxfs help shows the commands in groups, and topics.\nExit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, xfs_info, xfs_admin, xfs_metadump, xfs_mdrestore, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
+                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, xfs_info, xfs_admin, xfs_metadump, xfs_mdrestore, xfs_copy, fsck.xfs, fsck.uxfs, mount.uxfs, mount.fuse.uxfs, \
                   umount.uxfs or umount.fuse.uxfs it is a drop-in for that tool.\nOf problems with single files or allocation groups the first 100 are \
                   printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]

@@ -34,6 +34,11 @@ pub struct PlaceArguments {
 }
 
 impl PlaceArguments {
+    /// As given by options of other names.
+    pub fn of(offset: Option<u64>, partition: Option<Selector>) -> Self {
+        Self { offset, partition, found: OnceLock::new() }
+    }
+
     /// Whether it was said.
     pub fn is_given(&self) -> bool {
         self.partition.is_some() || self.offset.is_some()

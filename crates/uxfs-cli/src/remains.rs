@@ -4,9 +4,9 @@
 //! use `interrupt` instead.
 //!
 //! Invariants:
-//! 1. A file is removed only if it has the device and inode number that it had when it was [made](Remains::made): another program may have
+//! 1. A file is removed only if it has the device and inode number that it had when it was [made]: another program may have
 //!    put another file in its place.
-//! 2. After [`kept`](Remains::kept) no signal removes the file: both hold the lock.
+//! 2. After [`kept`] no signal removes the file: both hold the lock.
 //! 3. The process ends by the signal, so that a shell that called it knows.
 
 use std::{
@@ -27,13 +27,13 @@ use signal_hook::{
 use crate::{kind::Note, output::notice};
 
 /// Of the command that runs.
-static STATE: Mutex<State> = Mutex::new(State { sentence: String::new(), made: None });
+static STATE: Mutex<State> = Mutex::new(State { sentence: String::new(), made: Vec::new() });
 static WATCHED: Once = Once::new();
 
 #[derive(Debug)]
 struct State {
     sentence: String,
-    made: Option<Made>,
+    made: Vec<Made>,
 }
 
 /// A file that the command made.
@@ -73,32 +73,39 @@ impl Remains {
         STATE.lock().sentence = sentence.into();
     }
 
-    /// The command has made the file at `path`: a signal removes it.
-    pub fn made(&self, path: &Path) {
-        let Ok(found) = fs::symlink_metadata(path) else { return };
-        if found.is_file() {
-            let identity = (found.dev(), found.ino());
-            STATE.lock().made = Some(Made { path: path.to_path_buf(), identity });
-        }
-    }
-
     /// Makes a file with `make`: a signal removes it, unless it was there before.
     ///
     /// # Errors
     /// Those of `make`.
     pub fn making<T>(&self, path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let was_there = fs::symlink_metadata(path).is_ok();
-        let made = make(path)?;
+        let file = make(path)?;
         if !was_there {
-            self.made(path);
+            made(path);
         }
-        Ok(made)
+        Ok(file)
     }
 
-    /// The file is complete, and stays.
+    /// All files that were made are complete, and stay.
     pub fn kept(&self) {
-        STATE.lock().made = None;
+        STATE.lock().made.clear();
     }
+}
+
+/// The command has made the file at `path`: a signal removes it.
+pub(crate) fn made(path: &Path) {
+    let Ok(found) = fs::symlink_metadata(path) else { return };
+    if found.is_file() {
+        let made = Made { path: path.to_path_buf(), identity: (found.dev(), found.ino()) };
+        let mut state = STATE.lock();
+        state.made.retain(|other| other.identity != made.identity);
+        state.made.push(made);
+    }
+}
+
+/// The file at `path` is complete, and stays.
+pub(crate) fn kept(path: &Path) {
+    STATE.lock().made.retain(|made| made.path != path);
 }
 
 fn always() -> std::sync::Arc<std::sync::atomic::AtomicBool> {
@@ -107,7 +114,7 @@ fn always() -> std::sync::Arc<std::sync::atomic::AtomicBool> {
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        *STATE.lock() = State { sentence: String::new(), made: None };
+        *STATE.lock() = State { sentence: String::new(), made: Vec::new() };
     }
 }
 
@@ -115,7 +122,7 @@ impl Drop for Remains {
 fn end(signal: i32) {
     // Held to the end: no command begins or completes a file meanwhile.
     let mut state = STATE.lock();
-    if let Some(Made { path, identity }) = state.made.take() {
+    for Made { path, identity } in std::mem::take(&mut state.made) {
         let is_same = fs::symlink_metadata(&path).is_ok_and(|found| (found.dev(), found.ino()) == identity);
         if is_same && fs::remove_file(&path).is_ok() {
             state.sentence = format!("{} was not complete, and has been removed", path.display());

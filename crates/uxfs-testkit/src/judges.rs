@@ -36,6 +36,8 @@ pub enum Judge {
     XfsLogprint,
     /// `xfs_mdrestore`
     XfsMdrestore,
+    /// `xfs_copy`
+    XfsCopy,
     /// `mkfs.xfs`
     Mkfs,
     /// GNU tar
@@ -52,18 +54,21 @@ pub enum Judge {
     Pseudo,
     /// `sfdisk` of util-linux
     Sfdisk,
+    /// `rsync`
+    Rsync,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
         Self::XfsLogprint,
         Self::XfsMdrestore,
+        Self::XfsCopy,
         Self::Mkfs,
         Self::GnuTar,
         Self::BsdTar,
@@ -72,6 +77,7 @@ impl Judge {
         Self::Fakeroot,
         Self::Pseudo,
         Self::Sfdisk,
+        Self::Rsync,
         Self::Kernel,
     ];
 
@@ -83,6 +89,7 @@ impl Judge {
             Self::XfsRepair => "xfs_repair",
             Self::XfsLogprint => "xfs_logprint",
             Self::XfsMdrestore => "xfs_mdrestore",
+            Self::XfsCopy => "xfs_copy",
             Self::Mkfs => "mkfs.xfs",
             Self::GnuTar => "tar",
             Self::BsdTar => "bsdtar",
@@ -91,6 +98,7 @@ impl Judge {
             Self::Fakeroot => "fakeroot",
             Self::Pseudo => "fakeroot-pseudo",
             Self::Sfdisk => "sfdisk",
+            Self::Rsync => "rsync",
             Self::Kernel => "kernel",
         }
     }

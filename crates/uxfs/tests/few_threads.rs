@@ -43,12 +43,15 @@ fn commands_end_where_threads_cannot_be_started() {
     let (image, source) = (path("image"), path("tree"));
     for most_threads in 1..=8 {
         let (new, target) = (path(&format!("new{most_threads}")), path(&format!("out{most_threads}")));
-        let commands: [&[&str]; 7] = [
+        let copy = path(&format!("copy{most_threads}"));
+        let commands: [&[&str]; 9] = [
             &["extract", text(&image), "--tar", "/dev/null"],
             &["extract", text(&image), "--to", text(&target)],
             &["inodes", text(&image), "--count"],
             &["inodes", text(&image)],
             &["ls", "-lR", text(&image)],
+            &["diff", text(&image), text(&image)],
+            &["copy", "-f", text(&image), text(&copy)],
             &["put", "-r", text(&image), text(&source), "/copy"],
             &["mkfs", "--from", text(&source), "--size", "300M", text(&new)],
         ];
@@ -56,7 +59,7 @@ fn commands_end_where_threads_cannot_be_started() {
             let code = exit_code(&program, most_threads, arguments);
             assert!([0, 1].contains(&code), "{most_threads} threads, {arguments:?}: {code}");
         }
-        let _ = (fs::remove_dir_all(&target), fs::remove_file(&new));
+        let _ = (fs::remove_dir_all(&target), fs::remove_file(&new), fs::remove_file(&copy));
     }
     // With enough of them all is as always.
     for arguments in [["inodes", text(&image), "--count"].as_slice(), &["ls", "-lR", text(&image)]] {

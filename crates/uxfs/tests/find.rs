@@ -13,7 +13,7 @@ use std::{
     process::Command,
 };
 
-use random_tree::{IDS, RandomTree, records};
+use random_tree::{IDS, Names, RandomTree, Shape, records};
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
@@ -32,7 +32,7 @@ fn the_same_files_as_find_in_the_kernel() {
     let seed = Seed::from_environment("the_same_files_as_find_in_the_kernel", 20_261_128);
     let mut random = seed.random();
     for shape in SHAPES {
-        let tree = RandomTree::new(&mut random, shape, 500);
+        let tree = RandomTree::new(&mut random, &Shape { options: shape, ..Shape::of(Names::Any, 500) });
         let mut found = 0;
         for _ in 0..EXPRESSIONS {
             found += compare(&tree, &Expressions { random: &mut random, tree: &tree }.random());
@@ -320,7 +320,7 @@ fn words(text: &str) -> Vec<OsString> {
 fn lines_and_birth_times_and_attributes() {
     require!(Judge::Mkfs, Judge::Kernel);
     let seed = Seed::from_environment("lines_and_birth_times_and_attributes", 1);
-    let tree = RandomTree::new(&mut seed.random(), &[], 300);
+    let tree = RandomTree::new(&mut seed.random(), &Shape::of(Names::Any, 300));
     // Columns become wider in GNU find after a wide line.
     let squeezed = |bytes: &[u8]| {
         let mut lines: Vec<String> =
@@ -373,7 +373,7 @@ fn lines_and_birth_times_and_attributes() {
 #[test]
 fn documents_are_those_of_ls() {
     require!(Judge::Mkfs, Judge::Kernel);
-    let tree = RandomTree::new(&mut Random::new(7), &[], 100);
+    let tree = RandomTree::new(&mut Random::new(7), &Shape::of(Names::Any, 100));
     let image = tree.image();
     let run = |words: &[&str]| {
         let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
@@ -395,7 +395,7 @@ fn documents_are_those_of_ls() {
 #[test]
 fn wrong_words_are_named() {
     require!(Judge::Mkfs, Judge::Kernel);
-    let tree = RandomTree::new(&mut Random::new(8), &[], 5);
+    let tree = RandomTree::new(&mut Random::new(8), &Shape::of(Names::Any, 5));
     for (line, expected) in [
         ("-name", "`-name` needs an argument"),
         ("( -name x", "`(` is not closed"),
@@ -454,7 +454,7 @@ fn wrong_words_are_named() {
 #[test]
 fn in_the_shell_paths_begin_at_its_directory() {
     require!(Judge::Mkfs, Judge::Kernel);
-    let tree = RandomTree::new(&mut Random::new(8), &[], 5);
+    let tree = RandomTree::new(&mut Random::new(8), &Shape::of(Names::Any, 5));
     let copy = tree.image().with_file_name("copy");
     std::fs::copy(tree.image(), &copy).unwrap();
     let script = "cd etc; find -name passwd; touch new; find . /etc -newer passwd -name 'n*'; du --inodes; du -s --inodes ..; \

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/listing_tree.rs"]
-mod listing_tree;
+#[path = "common/random_tree.rs"]
+mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{succeeds, text, uxfs};
-use listing_tree::{Names, RandomTree, is_late};
+use random_tree::{Names, RandomTree, Shape, is_late};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
@@ -53,7 +53,7 @@ fn expected(tree: &RandomTree, patterns: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
 }
 
 fn pattern(random: &mut Random, tree: &RandomTree) -> Vec<u8> {
-    let path = &tree.paths[random.index(tree.paths.len())];
+    let path = &tree.made[random.index(tree.made.len())];
     let mut names: Vec<Vec<u8>> = path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect();
     for name in &mut names {
         match random.below(4) {
@@ -114,7 +114,7 @@ fn compare(name: &'static str, names: Names, seed: u64) {
     let began = SystemTime::now();
     let (mut done, mut found) = (0, 0);
     for _ in 0..2 {
-        let tree = RandomTree::new(&mut random, names, 160);
+        let tree = RandomTree::new(&mut random, &Shape::of(names, 160));
         let patterns: Vec<Vec<u8>> = (0..250).map(|_| pattern(&mut random, &tree)).collect();
         let lists = expected(&tree, &patterns);
         let mut failures = Vec::new();
@@ -164,7 +164,7 @@ fn ours(tree: &RandomTree, pattern: &[u8]) -> Vec<Vec<u8>> {
         "--json".into(),
         "ls".into(),
         "-dU".into(),
-        tree.image.clone().into(),
+        tree.image().into(),
         "--".into(),
         OsStr::from_bytes(pattern).into(),
     ];

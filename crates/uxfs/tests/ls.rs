@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/listing_tree.rs"]
-mod listing_tree;
+#[path = "common/random_tree.rs"]
+mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{succeeds, text, uxfs};
-use listing_tree::{Names, RandomTree, is_late, words};
+use random_tree::{Names, RandomTree, Shape, is_late, words};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
@@ -90,7 +90,7 @@ fn options(random: &mut Random, is_wild: bool) -> Vec<OsString> {
 /// Paths on the command line; none for the whole image.
 fn operands(random: &mut Random, tree: &RandomTree) -> Vec<Vec<u8>> {
     let count = [0, 1, 1, 2, 5][random.index(5)];
-    let all = [&tree.paths[..], &tree.directories[1..]].concat();
+    let all = [&tree.made[..], &tree.directories[1..]].concat();
     (0..count).map(|_| all[random.index(all.len())].clone()).collect()
 }
 
@@ -101,7 +101,7 @@ fn compare(name: &'static str, names: Names, seed: u64, trees: usize, combinatio
     let began = SystemTime::now();
     let (mut done, mut failures) = (0, Vec::new());
     for _ in 0..trees {
-        let tree = RandomTree::new(&mut random, names, 150);
+        let tree = RandomTree::new(&mut random, &Shape::of(names, 150));
         for _ in 0..combinations {
             if is_late(began) {
                 break;
@@ -123,7 +123,7 @@ fn compare(name: &'static str, names: Names, seed: u64, trees: usize, combinatio
 fn compare_once(random: &mut Random, tree: &RandomTree, is_wild: bool) -> Option<String> {
     let options = options(random, is_wild);
     let operands = operands(random, tree);
-    let mut ours = [words(&["ls"]), options.clone(), vec![tree.image.clone().into()]].concat();
+    let mut ours = [words(&["ls"]), options.clone(), vec![tree.image().into()]].concat();
     let mut theirs = [words(&["-A", "-T", "0", "--time-style=long-iso"]), options].concat();
     theirs.push("--".into());
     ours.push("--".into());

@@ -13,7 +13,7 @@ use std::{
     process::{Command, Output},
 };
 
-use random_tree::{RandomTree, records};
+use random_tree::{Names, RandomTree, Shape, records};
 use tempfile::TempDir;
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -36,7 +36,7 @@ fn the_same_sums_as_du_in_the_kernel() {
     let seed = Seed::from_environment("the_same_sums_as_du_in_the_kernel", 20_261_128);
     let mut random = seed.random();
     for shape in SHAPES {
-        let tree = RandomTree::new(&mut random, shape, 500);
+        let tree = RandomTree::new(&mut random, &Shape { options: shape, ..Shape::of(Names::Any, 500) });
         // Since coreutils 9.2 directories have no apparent size there.
         let deep = tree.host("du", &["-sb", "deep"].map(OsString::from));
         let counts_directories = !deep.starts_with(b"0");
@@ -111,7 +111,7 @@ fn line(random: &mut Random, tree: &RandomTree, counts_directories: bool) -> Vec
 #[test]
 fn documents_have_all_numbers() {
     require!(Judge::Mkfs, Judge::Kernel);
-    let tree = RandomTree::new(&mut Random::new(3), &[], 100);
+    let tree = RandomTree::new(&mut Random::new(3), &Shape::of(Names::Any, 100));
     let text = String::from_utf8(tree.uxfs("du", &["-sc", "--json", "."].map(OsString::from))).unwrap();
     let documents: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -256,7 +256,7 @@ fn a_directory_that_holds_itself_counts_once() {
 #[test]
 fn wrong_options_are_named() {
     require!(Judge::Mkfs, Judge::Kernel);
-    let tree = RandomTree::new(&mut Random::new(8), &[], 5);
+    let tree = RandomTree::new(&mut Random::new(8), &Shape::of(Names::Any, 5));
     for (words, expected) in [
         (&["du", "-s", "-a"][..], "--all"),
         (&["du", "-s", "-d", "1"], "--max-depth"),

@@ -15,8 +15,16 @@ use crate::manual;
 /// Links beside the programs of the system: no other package has these names.
 const LINKS: [&str; 5] = ["mount.uxfs", "mount.fuse.uxfs", "umount.uxfs", "umount.fuse.uxfs", "fsck.uxfs"];
 /// Links under the names of xfsprogs, which may be installed as well: in a folder of their own, to be put into PATH.
-const DROP_INS: [&str; 7] =
-    ["mkfs.xfs", "xfs_repair", "fsck.xfs", "xfs_info", "xfs_admin", "xfs_metadump", "xfs_mdrestore"];
+const DROP_INS: [&str; 8] = [
+    "mkfs.xfs",
+    "xfs_repair",
+    "fsck.xfs",
+    "xfs_info",
+    "xfs_admin",
+    "xfs_metadump",
+    "xfs_mdrestore",
+    "xfs_copy",
+];
 /// Where each shell looks for completions.
 const COMPLETIONS: [(&str, &str); 4] = [
     ("uxfs.bash", "usr/share/bash-completion/completions/uxfs"),

@@ -89,6 +89,7 @@ fn commands(image: &Path, damage: &Damage<'_>) -> Vec<String> {
         uxfs("ls -laisRZF --color=always", ""),
         uxfs("ls -d", "'/**' '/*/[!x]*'"),
         uxfs("grep -c e", "/"),
+        uxfs("diff --also atime,ctime,btime", &format!("'{}'", image.display())),
         uxfs("df", ""),
         uxfs("freespace", ""),
         uxfs("inodes --count", ""),

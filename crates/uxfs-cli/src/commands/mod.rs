@@ -5,7 +5,9 @@ pub mod bench;
 pub mod cat;
 pub mod check;
 pub mod completions;
+pub mod copy;
 pub mod df;
+pub mod diff;
 pub mod du;
 pub mod edit;
 pub mod extract;
@@ -174,6 +176,8 @@ pub enum Command {
     Parents(OnImage<parents::Arguments>),
     /// Show a histogram of free extents
     Freespace(OnImage<freespace::Arguments>),
+    /// Tell what differs between two images, or an image and a directory of the host
+    Diff(Box<diff::Arguments>),
     /// Search files for lines, like grep
     Grep(Box<grep::Arguments>),
     /// Copy files out, to a directory or an archive
@@ -232,6 +236,8 @@ pub enum Command {
     Metadump(metadump::Arguments),
     /// Make an image of dumped metadata
     Mdrestore(mdrestore::Arguments),
+    /// Copy a whole file system, only what is in use, to files or devices, as xfs_copy does
+    Copy(copy::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -265,6 +271,7 @@ impl Command {
             Self::Inodes(arguments) => arguments.run(context, inodes::run),
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
+            Self::Diff(arguments) => diff::run(arguments, context),
             Self::Grep(arguments) => grep::run(arguments, context),
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Mount(arguments) => mount::run(arguments, context),
@@ -276,6 +283,7 @@ impl Command {
             Self::Undo(arguments) => undo::run(arguments, context),
             Self::Metadump(arguments) => metadump::run(arguments, context),
             Self::Mdrestore(arguments) => mdrestore::run(arguments, context),
+            Self::Copy(arguments) => copy::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),

@@ -7,6 +7,7 @@
 //! | [`xfs_info`] | `xfs_info`: the geometry of an image, or of what is mounted on a directory |
 //! | [`xfs_admin`] | `xfs_admin`: label and uuid |
 //! | [`metadata`] | `xfs_metadump` and `xfs_mdrestore` |
+//! | [`xfs_copy`] | `xfs_copy`: a copy of a whole file system |
 //! | [`mount`] | `mount.uxfs` and `umount.uxfs`: what mount(8) and umount(8) call |
 //!
 //! `mkfs.xfs` is the command `uxfs mkfs`, which has its options.
@@ -15,6 +16,7 @@ pub mod fsck;
 pub mod metadata;
 pub mod mount;
 pub mod xfs_admin;
+pub mod xfs_copy;
 pub mod xfs_info;
 pub mod xfs_repair;
 
@@ -40,6 +42,7 @@ pub(crate) fn run(name: &OsStr, arguments: &[OsString]) -> Option<ExitCode> {
         "xfs_admin" => ("xfs_admin", xfs_admin::run),
         "xfs_metadump" => ("xfs_metadump", metadata::dump),
         "xfs_mdrestore" => ("xfs_mdrestore", metadata::restore),
+        "xfs_copy" => ("xfs_copy", xfs_copy::run),
         "fsck.uxfs" => ("fsck.uxfs", fsck::run),
         "fsck.xfs" => ("fsck.xfs", fsck::run),
         "mount.uxfs" => ("mount.uxfs", mount::run),
@@ -60,6 +63,7 @@ pub fn commands() -> Vec<clap::Command> {
         xfs_admin::Arguments::command(),
         metadata::Dumping::command(),
         metadata::Restoring::command(),
+        xfs_copy::Arguments::command(),
         fsck::Arguments::command(),
         mount::Arguments::command(),
         mount::Unmounting::command(),

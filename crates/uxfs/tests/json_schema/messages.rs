@@ -84,7 +84,7 @@ fn files_that_are_no_images() {
         let scratch = folder.join(format!("scratch-{}", name.replace('/', "-")));
         fs::create_dir_all(scratch.join("target")).unwrap();
         for words in on_images(&at(folder, name), &scratch) {
-            let told = told(&words);
+            let told = told(words);
             let command = words[0].to_str().unwrap();
             cases += 1;
             // grep has another code for trouble.
@@ -111,7 +111,7 @@ fn files_that_are_no_images() {
     }
     assert!(cases > 200, "{cases}");
     // Repair's own file is not missed where the image is.
-    let told = told(&words!["undo", &at(folder, "missing")]);
+    let told = told(words!["undo", &at(folder, "missing")]);
     assert!(!told.words[0].contains("undo file"), "{:?}", told.words);
 }
 
@@ -168,7 +168,7 @@ fn paths_that_are_wrong() {
     let reading = ["ls", "tree", "find", "du", "stat", "xattr", "map", "parents"];
     for (path, kind, errno) in cases {
         for command in reading {
-            let told = told(&words![command, &image, path]);
+            let told = told(words![command, &image, path]);
             let failure = failure(&told.documents[0]);
             assert_eq!((told.code, told.documents.len()), (Some(1), 1), "{command} {path}: {:?}", told.words);
             assert_eq!(failure["kind"], *kind, "{command} {path}: {failure}");
@@ -199,7 +199,7 @@ fn paths_that_are_wrong() {
         (words!["get", &image, "/folder", folder], "is_a_directory"),
         (words!["truncate", &image, "-s", "9E", "/file"], "too_large"),
     ] {
-        let told = told(&words);
+        let told = told(words);
         let failure = failure(&told.documents[0]);
         assert_eq!((told.code, &failure["kind"]), (Some(1), &kind.into()), "{words:?}: {:?}", told.words);
         let object = if words[0] == "put" { "host_path" } else { "path" };
@@ -225,7 +225,7 @@ fn numbers_that_are_wrong() {
         words!["ls", "--cache-size", "", image],
     ] {
         let words: Vec<OsString> = words.to_vec();
-        let told = told(&words);
+        let told = told(words);
         assert_eq!(told.code, Some(2), "{words:?}: {:?}", told.words);
         let failure = &told.documents[0]["error"];
         assert_eq!(failure["kind"], "usage", "{words:?}");

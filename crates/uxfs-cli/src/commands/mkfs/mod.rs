@@ -42,7 +42,7 @@ use crate::{
     output::{Output, notice, program},
     partitions::Disk,
     progress::{self, closing::Closing},
-    remains::Remains,
+    remains::{self, Remains},
 };
 
 mod arguments;
@@ -83,7 +83,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
     if is_new {
-        remains.made(path);
+        remains::made(path);
     }
     let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity)?;
@@ -99,7 +99,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     };
     let mut target = Target::open_part(path, part, size, is_dry_run)?;
     if is_new {
-        remains.made(path);
+        remains::made(path);
     }
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
