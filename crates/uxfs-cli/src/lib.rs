@@ -27,6 +27,7 @@
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |
+//! | `stand_in` | a copy of the superblock in the place of a first one that is damaged |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
@@ -56,6 +57,7 @@ pub mod place;
 pub mod progress;
 mod repaired;
 pub mod search;
+mod stand_in;
 pub mod target;
 pub mod text;
 

@@ -5,6 +5,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use uxfs_repair::repair::progress::{Event, Phase};
 
+/// From here on there is room for numbers.
+const WIDE_COLUMNS: u16 = 60;
+const NARROW_BAR: &str = "{wide_bar} {percent}%";
+
 /// Progress of one piece of long work. Cheap to update from many threads.
 #[derive(Debug)]
 pub struct Progress {
@@ -16,10 +20,13 @@ impl Progress {
     /// standard error is a terminal, and for the first half second of short work.
     pub fn new(unit: &'static str, total: Option<u64>) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(5));
-        let template = if total.is_some() {
-            format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit} {{per_sec}} {{eta}}")
-        } else {
-            format!("{{spinner}} {{human_pos}} {unit} {{per_sec}}")
+        let template = match (total, is_narrow()) {
+            (Some(_), false) => {
+                format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit} {{per_sec}} {{eta}}")
+            }
+            (Some(_), true) => NARROW_BAR.to_owned(),
+            (None, false) => format!("{{spinner}} {{human_pos}} {unit} {{per_sec}}"),
+            (None, true) => "{spinner} {human_pos}".to_owned(),
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
@@ -48,6 +55,12 @@ pub fn is_shown() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stderr())
 }
 
+/// Whether the terminal has no room for numbers beside a bar: a line that is broken in two cannot be drawn over.
+fn is_narrow() -> bool {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok();
+    size.is_some_and(|size| size.ws_col > 0 && size.ws_col < WIDE_COLUMNS)
+}
+
 /// Progress of filling an image: files and bytes.
 #[derive(Debug)]
 pub struct Filling {
@@ -58,9 +71,11 @@ impl Filling {
     /// A line that is empty so far.
     pub fn start() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        if let Ok(style) =
-            ProgressStyle::with_template("{spinner} {msg} files, {bytes} {bytes_per_sec} [{elapsed}]")
-        {
+        let template = match is_narrow() {
+            true => "{spinner} {bytes}",
+            false => "{spinner} {msg} files, {bytes} {bytes_per_sec} [{elapsed}]",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Self { bar }
@@ -72,7 +87,10 @@ impl Filling {
             return;
         }
         self.bar.set_length(bytes);
-        let template = "{wide_bar} {msg} files, {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        let template = match is_narrow() {
+            true => NARROW_BAR,
+            false => "{wide_bar} {msg} files, {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);
         }
@@ -122,8 +140,9 @@ impl Repairing {
         let template = match phase {
             Phase::Check { inodes } => {
                 self.bar.set_length(inodes);
-                "{msg} {wide_bar} {human_pos}/{human_len} inodes {eta}"
+                if is_narrow() { NARROW_BAR } else { "{msg} {wide_bar} {human_pos}/{human_len} inodes {eta}" }
             }
+            _ if is_narrow() => "{spinner} {wide_msg}",
             _ => "{spinner} {msg} [{elapsed}]",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {

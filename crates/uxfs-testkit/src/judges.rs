@@ -52,13 +52,15 @@ pub enum Judge {
     Pseudo,
     /// `sfdisk` of util-linux
     Sfdisk,
+    /// A terminal of a fixed size
+    Tmux,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -72,6 +74,7 @@ impl Judge {
         Self::Fakeroot,
         Self::Pseudo,
         Self::Sfdisk,
+        Self::Tmux,
         Self::Kernel,
     ];
 
@@ -91,6 +94,7 @@ impl Judge {
             Self::Fakeroot => "fakeroot",
             Self::Pseudo => "fakeroot-pseudo",
             Self::Sfdisk => "sfdisk",
+            Self::Tmux => "tmux",
             Self::Kernel => "kernel",
         }
     }
