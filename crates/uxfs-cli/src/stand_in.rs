@@ -26,7 +26,7 @@ use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::{mount, recovery::counters};
 use uxfs_format::{
-    fault::{Fault, Structure},
+    fault::{Fault, HeaderFault, Structure},
     field_table::OnDisk,
     geometry::Geometry,
     seal::seal,
@@ -71,12 +71,13 @@ pub(crate) fn may_help(error: &Error) -> bool {
         Error::Corrupt(corruption) => {
             let is_first = corruption.structure == Structure::Superblock
                 && corruption.location.sector.is_none_or(|sector| sector.get() == 0);
-            // An image that was not finished has no contents, and one that was cut off lacks more than its superblock.
+            // An image that was not finished has no contents, one that was cut off lacks more than its superblock, and with a log that
+            // was made anew the superblock is not the only one ahead of it.
             let is_other = matches!(
                 corruption.fault,
                 Fault::Superblock(
                     SuperblockFault::InProgress { .. } | SuperblockFault::DeviceTooShort { .. }
-                )
+                ) | Fault::Header(HeaderFault::AheadOfLog { .. })
             );
             is_first && !is_other
         }

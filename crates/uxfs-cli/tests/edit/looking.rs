@@ -176,3 +176,22 @@ fn a_mounted_image_is_shown_with_a_word() {
     assert_eq!(shell.ends(), Some(1));
     verdict::repair_is_silent(&image).unwrap();
 }
+
+#[test]
+fn an_image_that_uxfs_mounts_is_shown_with_one_word() {
+    let (folder, image) = new_image();
+    let directory = folder.path().join("mount");
+    fs::create_dir(&directory).unwrap();
+    succeeds(&["mount", text(&image), text(&directory)]);
+    let mut shell = Shell::open(&image, &[]);
+    assert_eq!(shell.says("ls /d"), "e\nf\n");
+    assert_eq!(shell.says("cd d; ls"), "e\nf\n");
+    let mut line = String::new();
+    shell.errors.read_line(&mut line).unwrap();
+    assert!(line.contains("is mounted on") && line.contains("may be in change"), "{line}");
+    shell.complains("mkdir x", "uxfs umount");
+    assert_eq!(shell.says("ls"), "e\nf\n");
+    succeeds(&["umount", text(&directory)]);
+    assert_eq!(shell.says("mkdir x; ls"), "e\nf\nx\n");
+    assert_eq!(shell.ends(), Some(1));
+}

@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use tempfile::TempDir;
@@ -11,7 +12,9 @@ use uxfs_testkit::{
     golden::GoldenImage,
     image,
     judges::{Judge, judged},
-    require, verdict,
+    require,
+    seeds::Seed,
+    verdict,
 };
 
 use crate::common::{succeeds, text, uxfs};
@@ -218,4 +221,35 @@ fn the_first_change_replays_the_log() {
         |subject: &Subject| succeeds(&["find", text(&subject.image), "/", "-printf", "%i %m %s %n %p\\n"]);
     assert_eq!(list(&one), list(&other));
     verdict::repair_is_silent(&one.image).unwrap();
+}
+
+/// Killed at any moment, the first change of a dirty image leaves what recovery makes the same of, with the change or without it.
+#[test]
+fn a_killed_first_change_leaves_an_image_that_recovers() {
+    require!(Judge::XfsRepair);
+    const ROUNDS: u64 = 16;
+    let list = |subject: &Subject| {
+        let list = succeeds(&["find", text(&subject.image), "/", "-printf", "%i %m %s %n %p\\n"]);
+        let (new, old): (Vec<&str>, Vec<&str>) = list.lines().partition(|line| line.ends_with(" /first"));
+        (new.len(), old[1..].join("\n"))
+    };
+    let whole = list(&Subject::dirty());
+    let mut random = Seed::from_environment("a_killed_first_change", 7).random();
+    let (mut with, mut dirty) = (0, 0);
+    for round in 0..ROUNDS {
+        let subject = Subject::dirty();
+        let before = fs::read(&subject.image).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut child = command.args(["mkdir", text(&subject.image), "/first"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(random.below(80_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        dirty += u64::from(fs::read(&subject.image).unwrap() != before);
+        succeeds(&["replay", text(&subject.image)]);
+        verdict::repair_is_silent(&subject.image).unwrap();
+        let (new, old) = list(&subject);
+        assert!(old == whole.1 && new <= 1, "round {round}");
+        with += new;
+    }
+    judged("xfs_repair", &format!("{ROUNDS} kills: {dirty} images were written to, {with} have the change"));
 }

@@ -197,14 +197,18 @@ impl View {
         };
         self.state = State::Looking(match before.filter(|before| is_same(before)) {
             Some(before) => Box::new(Looking { lock, ..*before }),
-            None => Box::new(Looking { image: self.open()?, stamp, lock }),
+            None => Box::new(Looking { image: self.open(lock.is_some())?, stamp, lock }),
         });
         Ok(())
     }
 
-    fn open(&mut self) -> Result<MountedImage, Failure> {
-        if let Some(user) = claim::user_at(&self.arguments.image).filter(|_| !self.no_lock) {
-            self.tell_user(user.to_string());
+    fn open(&mut self, is_locked: bool) -> Result<MountedImage, Failure> {
+        // Without the lock the user of the image has been told already.
+        if is_locked {
+            match claim::user_at(&self.arguments.image) {
+                Some(user) => self.tell_user(user.to_string()),
+                None => self.told_user = None,
+            }
         }
         self.to_look.open()
     }
