@@ -18,12 +18,14 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 14] = [
+const HELPERS: [(&str, &str); 16] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
     ("kmod", "modprobe"),
     ("zstd", "zstd"),
+    ("tmux", "tmux"),
+    ("e2fsprogs", "mke2fs"),
     ("libarchive-tools", "bsdtar"),
     ("acl", "setfacl"),
     ("attr", "setfattr"),

@@ -1,6 +1,12 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{fs::File, io, ops::Deref, path::PathBuf, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    ops::Deref,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use uxfs_block::{
     claim::{self, Claimed, Lock},
@@ -18,6 +24,7 @@ use uxfs_journal::LogState;
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_volume::error::{Error, OperationError};
+use uxfs_volume::superblock::read_superblock;
 use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
@@ -26,9 +33,11 @@ use crate::{
     container,
     failure::{About, Complaints, Exit, Failure, Outcome},
     in_use,
-    kind::Kind,
+    kind::{Kind, Note},
+    output::notice,
     place::{ImagePlace, PlaceArguments},
     repaired::{self, Repaired},
+    stand_in::{self, Holes},
     text::parse_size,
 };
 
@@ -51,8 +60,8 @@ pub struct ImageArguments {
     /// Show the image as `uxfs repair` would leave it; nothing is written
     #[arg(long, conflicts_with_all = ["tolerant", "ignore_log"])]
     pub repaired: bool,
-    /// With --tolerant, which this implies, or with --repaired: use the superblock of allocation group N, or of the first one with a sound
-    /// superblock
+    /// Use the superblock of allocation group N. `auto`, as without this option: of the first group with a sound one. Of a compressed
+    /// image copies are looked for only with this option
     #[arg(long, value_name = "N|auto", value_parser = parse_superblock)]
     pub superblock: Option<SuperblockArgument>,
     /// Read even while another program changes the image; the output may be inconsistent
@@ -67,6 +76,9 @@ pub struct ImageArguments {
     /// Bypass the page cache (O_DIRECT)
     #[arg(long, help_heading = "Input and output")]
     pub direct: bool,
+    /// The word about a copy of the superblock has been said.
+    #[arg(skip)]
+    pub told_of_copy: OnceLock<()>,
 }
 
 /// The I/O engines by name.
@@ -108,7 +120,12 @@ fn parse_superblock(text: &str) -> Result<SuperblockArgument, String> {
 impl ImageArguments {
     /// Whether damage is to be passed over.
     pub fn is_tolerant(&self) -> bool {
-        self.tolerant || self.superblock.is_some() && !self.repaired
+        self.tolerant
+    }
+
+    /// Whether a superblock was named.
+    pub fn names_superblock(&self) -> bool {
+        self.superblock.is_some()
     }
 
     /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
@@ -129,15 +146,73 @@ impl ImageArguments {
             return Ok((self.open()?, None));
         }
         let device = self.device()?;
-        let image = self.mount(Arc::clone(&device), self.ignore_log)?;
+        let device = self.with_superblock(device)?;
+        let image = self.mount_strictly(&device, self.ignore_log)?;
         // An external log cannot be examined, nor one that is damaged and was left aside.
         let state = uxfs_journal::examine(&*device, image.geometry()).ok();
         Ok((image, state))
     }
 
-    /// Mounts what [`device`](Self::device) gave, whatever the state of its log.
+    /// Mounts what [`device`](Self::device) gave, whatever the state of its log. No copy of the superblock is put in its place.
     pub fn mount_ignoring_log(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
-        self.mount(device, true)
+        match self.is_tolerant() || self.names_superblock() {
+            true => self.mount_tolerantly(device),
+            false => self.mount_strictly(&device, true),
+        }
+    }
+
+    /// The device, with a copy of the superblock in the place of a first one that is damaged or lost, or of any that the command line
+    /// names. A word is said about it.
+    ///
+    /// # Errors
+    /// There is no such group, or its superblock is damaged.
+    pub fn with_superblock(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let damage = match self.superblock {
+            // What was repaired has a first superblock.
+            _ if self.repaired => return Ok(device),
+            Some(SuperblockArgument(Some(0))) => return Ok(device),
+            Some(SuperblockArgument(Some(_))) => None,
+            _ => match read_superblock(device.as_ref(), false) {
+                Err(error) if stand_in::may_help(&error) && self.may_search(&error) => Some(error),
+                _ => return Ok(device),
+            },
+        };
+        let wanted = match self.superblock_choice() {
+            SuperblockChoice::Group(group) => Some(group),
+            _ => None,
+        };
+        let start_bytes = self.place.find(&self.image).about(self.image.display())?.start_bytes;
+        let found = stand_in::find(&device, Holes::of(&self.image, start_bytes), wanted);
+        let Some(found) = found.map_err(|error| self.not_opened(error))? else { return Ok(device) };
+        if self.told_of_copy.set(()).is_ok() {
+            let group = found.group;
+            let arguments = self.image_place().arguments();
+            match damage {
+                Some(error) => notice!(
+                    Note::Superblock,
+                    "{}: the first superblock cannot be used: {error}; its copy in allocation group {group} is used instead \
+                     (uxfs repair{arguments} mends it)",
+                    self.image.display()
+                ),
+                None => {
+                    notice!(
+                        Note::Superblock,
+                        "{}: the superblock of allocation group {group} is used",
+                        self.image.display()
+                    )
+                }
+            }
+        }
+        let device = found.put(&device).map_err(Failure::from);
+        device.about(self.image.display())
+    }
+
+    /// Whether copies of the superblock are looked for after this error.
+    fn may_search(&self, error: &Error) -> bool {
+        let is_packed = compressed::is_packed(&self.image).unwrap_or(false);
+        // All of a packed image would have to be unpacked.
+        let is_allowed = !is_packed || self.names_superblock();
+        is_allowed && !is_of_another_form(error) && self.place.disk(&self.image, error).is_none()
     }
 
     /// Opens the image for reading, which keeps writers away. With `--repaired`, what is read is as a repair would leave it.
@@ -174,7 +249,7 @@ impl ImageArguments {
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let otherwise = match self.is_tolerant() || lock == Lock::Unused {
+        let otherwise = match self.is_tolerant() || self.names_superblock() || lock == Lock::Unused {
             true => WithoutSuperblock::Everything,
             false => WithoutSuperblock::Beginning,
         };
@@ -231,7 +306,7 @@ impl ImageArguments {
 
     /// Opens the image for changes, with an exclusive lock.
     pub fn device_for_changes(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        if self.is_tolerant() {
+        if self.is_tolerant() || self.names_superblock() {
             return Err(Failure::usage("--tolerant and --superblock are for reading only"));
         }
         self.device_to_repair()
@@ -265,10 +340,19 @@ impl ImageArguments {
         if self.is_tolerant() {
             return self.mount_tolerantly(device);
         }
+        let device = self.with_superblock(device)?;
+        self.mount_strictly(&device, ignore_dirty_log)
+    }
+
+    fn mount_strictly(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        ignore_dirty_log: bool,
+    ) -> Result<MountedImage, Failure> {
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
         let (filesystem, _) =
-            recovery::mount_recovered(&device, &options).map_err(|error| self.not_mounted(error))?;
+            recovery::mount_recovered(device, &options).map_err(|error| self.not_mounted(error))?;
         Ok(MountedImage { filesystem, place: self.image_place() })
     }
 }

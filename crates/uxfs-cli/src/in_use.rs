@@ -19,7 +19,7 @@ pub(crate) fn not_opened(error: DeviceError, image: &Path) -> Failure {
 }
 
 /// Where it is mounted; `None` if nowhere that this process sees.
-fn mount_points(image: &Path) -> Option<String> {
+pub(crate) fn mount_points(image: &Path) -> Option<String> {
     let image = fs::canonicalize(image).ok()?;
     let table = MountTable::read().ok()?;
     let places: Vec<_> = table

@@ -121,6 +121,10 @@ words! {
         Host = "host",
         /// What goes on: waiting, mounted, unmounted.
         Progress = "progress",
+        /// Another superblock than the first is used.
+        Superblock = "superblock",
+        /// Another program has the image: what is shown may be in change.
+        InUse = "in_use",
         /// What a signal left of the command that it ended.
         Interrupted = "interrupted",
         /// What a mount tells while it serves.

@@ -32,6 +32,7 @@
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`schema`] | the JSON Schema of what `--json` prints |
 //! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |
+//! | `stand_in` | a copy of the superblock in the place of a first one that is damaged |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
@@ -66,6 +67,7 @@ mod remains;
 mod repaired;
 pub mod schema;
 pub mod search;
+mod stand_in;
 pub mod target;
 pub mod text;
 

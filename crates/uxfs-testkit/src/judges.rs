@@ -56,13 +56,15 @@ pub enum Judge {
     Sfdisk,
     /// `rsync`
     Rsync,
+    /// A terminal of a fixed size
+    Tmux,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -78,6 +80,7 @@ impl Judge {
         Self::Pseudo,
         Self::Sfdisk,
         Self::Rsync,
+        Self::Tmux,
         Self::Kernel,
     ];
 
@@ -99,6 +102,7 @@ impl Judge {
             Self::Pseudo => "fakeroot-pseudo",
             Self::Sfdisk => "sfdisk",
             Self::Rsync => "rsync",
+            Self::Tmux => "tmux",
             Self::Kernel => "kernel",
         }
     }

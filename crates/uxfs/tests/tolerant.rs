@@ -105,7 +105,9 @@ fn a_sound_image_reads_the_same_and_nothing_is_found() {
 fn without_the_first_superblock_everything_is_left() {
     let sample = Sample::new();
     sample.write(0, &zeros(512));
-    assert_ne!(sample.left(&[]).1, Some(0));
+    // Without the option its copy is used as well, and only that is told.
+    let (paths, code, words) = sample.left(&[]);
+    assert_eq!((paths, code), (sample.paths.clone(), Some(0)), "{words}");
     let (paths, code, words) = sample.left(&["--tolerant"]);
     assert_eq!((paths, code), (sample.paths.clone(), Some(3)), "{words}");
     assert!(words.contains("the superblock of group 1 is used"), "{words}");

@@ -75,7 +75,8 @@ impl Holder {
         command.arg("shell").args(options).arg(image).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        input.write_all(b"pwd\n").unwrap();
+        // From its first change on the shell keeps the image.
+        input.write_all(b"mkdir /held; rmdir /held; pwd\n").unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "/\n", "the shell has the image");

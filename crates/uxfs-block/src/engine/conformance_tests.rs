@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 use super::{
     Engine, OpenOptions,
     counting::CountingDevice,
+    deferred::DeferredDevice,
     memory::MemoryDevice,
     open,
     overlay::OverlayDevice,
@@ -82,6 +83,19 @@ fn throttled(bytes: &[u8]) -> Subject {
 
 fn overlay(bytes: &[u8]) -> Subject {
     Subject::alone(OverlayDevice::new(Arc::new(MemoryDevice::new(bytes.to_vec()))))
+}
+
+/// One that holds everything back, and one that is written to with the first change.
+fn deferred(bytes: &[u8]) -> Subject {
+    Subject::alone(DeferredDevice::new(Arc::new(MemoryDevice::new(bytes.to_vec()))))
+}
+
+fn deferred_until_now(bytes: &[u8]) -> Subject {
+    let Subject { device, file } = sync(bytes);
+    let deferred = DeferredDevice::new(device);
+    deferred.write(4096, &bytes[4096..8192]).unwrap();
+    deferred.arm();
+    Subject { device: Arc::new(deferred), file }
 }
 
 fn overlay_in_file(bytes: &[u8]) -> Subject {
@@ -352,6 +366,8 @@ conformance!(
     throttled,
     overlay,
     overlay_in_file,
+    deferred,
+    deferred_until_now,
     sync,
     sync_partition,
     window,

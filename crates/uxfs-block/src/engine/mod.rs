@@ -9,10 +9,12 @@
 //! | [`hole_filler`] | room for what is written into holes of a file |
 //! | [`memory`] | bytes in memory |
 //! | [`overlay`] | around another device: keeps all writes to itself |
+//! | [`deferred`] | around another device: keeps writes to itself until one is certain |
 //! | [`unreadable`] | around another device: has a text where single sectors cannot be read |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
+pub mod deferred;
 pub(crate) mod file_kind;
 pub mod hole_filler;
 pub mod memory;

@@ -90,7 +90,7 @@ fn row(arguments: &Arguments, path: &Path) -> Result<Row, Failure> {
         no_lock: arguments.no_lock,
         ..ImageArguments::default()
     };
-    let device = image.device()?;
+    let device = image.with_superblock(image.device()?)?;
     // What the mount writes, the recovery of a dirty log above all, stays in memory.
     let overlay = Arc::new(OverlayDevice::new(device));
     let (file_system, _) =

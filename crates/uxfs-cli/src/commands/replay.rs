@@ -48,7 +48,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
     image.refuse_repaired()?;
-    if image.is_tolerant() {
+    if image.is_tolerant() || image.names_superblock() {
         return Err(Failure::usage("--tolerant and --superblock cannot be used with replay"));
     }
     if image.ignore_log {

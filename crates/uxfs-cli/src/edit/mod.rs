@@ -1,10 +1,13 @@
 //! Changing files in an image, for the commands that do and for the shell.
 //!
 //! ```text
-//! EditArguments ──▶ the image, locked; its log replayed ──▶ Session: a mount with its journal
+//! EditArguments ──▶ the image, locked; its log replayed in memory ──▶ Session: a mount with its journal
 //!                                                              │
 //!                  commands: paths ──▶ handles ──▶ operations ─┘──▶ close: all is durable, the log is clean
 //! ```
+//!
+//! Nothing is written before the first change: a command that fails or finds nothing to do leaves the image as it was, with its dirty
+//! log. The first change is preceded by the recovery, in the order that a crash at any moment needs.
 //!
 //! | module | holds |
 //! |---|---|

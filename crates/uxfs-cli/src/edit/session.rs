@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{
+    claim::Lock,
+    device::BlockDevice,
+    engine::{OpenOptions, deferred::DeferredDevice},
+};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
@@ -26,10 +30,11 @@ use crate::{
     edit::{just_made::JustMade, people::People, report::Report},
     failure::{About, Failure},
     glob::{GlobArguments, Globs, no_match},
-    image::{EngineArgument, holding_something, no_file_system, not_for_changes},
+    image::{EngineArgument, holding_something, is_of_another_form, not_for_changes},
     in_use,
     kind::Kind,
-    place::PlaceArguments,
+    place::{ImagePlace, PlaceArguments},
+    stand_in::{self, Holes},
     target::Target,
     text::parse_size,
 };
@@ -62,10 +67,13 @@ pub fn checkpoint_interval(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// An image that is open for changes, exclusively locked.
+/// An image that is open for changes, exclusively locked. It is not written to before the first change.
 #[derive(Debug)]
 pub struct Session {
     filesystem: Arc<FileSystem>,
+    device: Arc<DeferredDevice>,
+    /// Transactions of opening it: those that follow are changes.
+    transactions_of_opening: u64,
     directory: Directory,
     /// Reports and complaints.
     pub report: Report,
@@ -114,7 +122,8 @@ impl EditArguments {
         }
     }
 
-    /// Opens the image for changes with an exclusive lock. A dirty log is replayed first.
+    /// Opens the image for changes with an exclusive lock. A dirty log is replayed in memory; in front of the first change this is
+    /// written, in the order of a recovery.
     ///
     /// # Errors
     /// It is in use, or not an image that can be changed.
@@ -123,10 +132,18 @@ impl EditArguments {
     }
 
     fn try_open(&self, json: bool) -> Result<Session, Failure> {
-        let filesystem = self.mount()?;
+        let device = Arc::new(DeferredDevice::new(self.device()?));
+        let filesystem = self.mount(Arc::<DeferredDevice>::clone(&device))?;
+        if filesystem.journal_counters().transactions > 0 {
+            // They belong to what is held back, and must not reach the device while a command only looks.
+            filesystem.force()?;
+        }
+        device.arm();
         let root = filesystem.open_root()?;
         Ok(Session {
+            transactions_of_opening: filesystem.journal_counters().transactions,
             filesystem,
+            device,
             // A shell may go to another directory of the host.
             image: std::path::absolute(&self.image).unwrap_or_else(|_| self.image.clone()),
             directory: Directory { handle: root, path: b"/".to_vec() },
@@ -149,16 +166,19 @@ impl EditArguments {
         MountOptions { cache_budget_bytes: self.cache_size, log, ..MountOptions::default() }
     }
 
-    /// The image for changes, with a log that is clean.
+    /// The image for changes, with a log that is clean: a dirty one is replayed in front of the first write.
     ///
     /// # Errors
     /// As for [`device`](Self::device); a log that cannot be replayed.
     pub fn clean_device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let device = self.device()?;
-        let recovered = recovery::recover(&device, &self.mount_options(), &mut ()).map_err(no_file_system)?;
+        let deferred = Arc::new(DeferredDevice::new(self.device()?));
+        let device: Arc<dyn BlockDevice> = Arc::<DeferredDevice>::clone(&deferred);
+        let recovered = recovery::recover(&device, &self.mount_options(), &mut ());
+        let recovered = recovered.map_err(|error| self.not_mounted(error, &device))?;
         if let Some(recovered) = recovered {
             recovered.write().map_err(not_for_changes)?;
         }
+        deferred.arm();
         Ok(device)
     }
 
@@ -173,13 +193,12 @@ impl EditArguments {
         extent.open(&self.image, &options).map_err(|error| in_use::not_opened(error, &self.image))
     }
 
-    fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
-        let device = self.device()?;
+    fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<FileSystem>, Failure> {
         let options = self.mount_options();
         let mount = || FileSystem::mount_logged(Arc::clone(&device), &options);
         match mount() {
             Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
-            mounted => return mounted.map_err(|error| self.not_mounted(error)),
+            mounted => return mounted.map_err(|error| self.not_mounted(error, &device)),
         }
         if let Some(recovered) = recovery::recover(&device, &options, &mut ())? {
             recovered.write().map_err(not_for_changes)?;
@@ -187,8 +206,26 @@ impl EditArguments {
         mount().map_err(not_for_changes)
     }
 
-    fn not_mounted(&self, error: Error) -> Failure {
-        self.place.disk(&self.image, &error).unwrap_or_else(|| not_for_changes(error))
+    fn not_mounted(&self, error: Error, device: &Arc<dyn BlockDevice>) -> Failure {
+        if let Some(failure) = self.place.disk(&self.image, &error) {
+            return failure;
+        }
+        if !stand_in::may_help(&error) || is_of_another_form(&error) {
+            return not_for_changes(error);
+        }
+        let start_bytes = self.place.find(&self.image).map(|part| part.start_bytes);
+        let holes = start_bytes.ok().and_then(|start_bytes| Holes::of(&self.image, start_bytes));
+        match stand_in::find(device, holes, None) {
+            Ok(Some(copy)) => {
+                let words = format!("the first superblock cannot be used for changes: {error}");
+                Failure::corruption(words).with_remedy(&format!(
+                    "its copy in allocation group {} is sound: uxfs repair{} mends it, and commands that read use the copy",
+                    copy.group,
+                    ImagePlace::given(&self.image, &self.place).arguments()
+                ))
+            }
+            _ => not_for_changes(error),
+        }
     }
 
     /// Opens the image for changes, which keeps away other writers and reading commands.
@@ -227,17 +264,13 @@ impl Session {
         &self.filesystem
     }
 
-    /// The file system, shared with a caller that keeps it.
-    pub fn shared(&self) -> Arc<FileSystem> {
-        Arc::clone(&self.filesystem)
+    /// Whether anything has been changed, on the device or in memory.
+    pub fn has_changed(&self) -> bool {
+        let transactions = self.filesystem.journal_counters().transactions;
+        self.device.has_begun() || transactions > self.transactions_of_opening
     }
 
-    /// The path of the directory where relative paths begin.
-    pub fn directory(&self) -> &[u8] {
-        &self.directory.path
-    }
-
-    /// Changes the directory where relative paths begin.
+    /// Changes the directory where relative paths begin. Its path has no symbolic links.
     ///
     /// # Errors
     /// No such directory.
@@ -246,42 +279,8 @@ impl Session {
         if self.status(&handle)?.file_type != FileType::Directory {
             return Err(Failure::from(Error::from(OperationError::NotADirectory)).about_path(path));
         }
-        let path = self.path_of(&handle, path)?;
-        self.directory = Directory { handle, path };
+        self.directory = Directory { handle, path: path.to_vec() };
         Ok(())
-    }
-
-    /// The path of a directory without symbolic links, going up from it.
-    fn path_of(&self, directory: &InodeHandle, path: &[u8]) -> Result<Vec<u8>, Failure> {
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let mut at = directory.clone();
-        let root = self.filesystem.geometry().root_inode;
-        while at.number() != root {
-            // The directories of a damaged image may form a loop.
-            if names.len() > 4096 {
-                return Err(Failure::refused(Kind::NameTooLong, "too deep").about_path(path));
-            }
-            let above = self.filesystem.find(&at, b"..").about_path(path)?;
-            let mut name = None;
-            self.filesystem
-                .read_entries(&above, 0, |entry| {
-                    if entry.inode == at.number() && !matches!(entry.name, b"." | b"..") {
-                        name = Some(entry.name.to_vec());
-                        return std::ops::ControlFlow::Break(());
-                    }
-                    std::ops::ControlFlow::Continue(())
-                })
-                .about_path(path)?;
-            let name = name.ok_or_else(|| Failure::from(Error::from(OperationError::NotFound)));
-            names.push(name.about_path(path)?);
-            at = above;
-        }
-        let mut whole = Vec::new();
-        for name in names.iter().rev() {
-            whole.push(b'/');
-            whole.extend_from_slice(name);
-        }
-        Ok(if whole.is_empty() { b"/".to_vec() } else { whole })
     }
 
     /// The paths that arguments stand for: themselves, or for a pattern all that fit. Patterns that nothing fits are reported.
@@ -300,18 +299,6 @@ impl Session {
             }
         }
         Ok(paths)
-    }
-
-    /// The paths that a pattern of the shell stands for, which was written as `text`: that is one of them, if it is there.
-    ///
-    /// # Errors
-    /// None fits, or too many.
-    pub fn paths_of_pattern(&mut self, pattern: &OsString, text: &OsString) -> Result<Vec<Vec<u8>>, Failure> {
-        if self.is_there(text.as_bytes())? {
-            return Ok(vec![text.as_bytes().to_vec()]);
-        }
-        let paths = self.expand(pattern)?;
-        if paths.is_empty() { Err(no_match(text)) } else { Ok(paths) }
     }
 
     fn expand(&mut self, argument: &OsString) -> Result<Vec<Vec<u8>>, Failure> {
@@ -488,17 +475,24 @@ impl Session {
     /// # Errors
     /// The device failed, now or before.
     pub fn sync(&self) -> Result<(), Failure> {
-        Ok(self.filesystem.force()?)
+        if self.has_changed() {
+            self.filesystem.force()?;
+        }
+        Ok(())
     }
 
-    /// Writes everything back and closes the log cleanly: all changes are durable.
+    /// Writes everything back and closes the log cleanly: all changes are durable. Where there were none, nothing is written.
     ///
     /// # Errors
     /// The device failed, now or before; the log then holds what was durable.
     pub fn close(self) -> Result<(), Failure> {
+        let has_changed = self.has_changed();
         let Self { filesystem, directory, .. } = self;
         drop(directory);
-        Ok(filesystem.close()?)
+        if has_changed {
+            filesystem.close()?;
+        }
+        Ok(())
     }
 }
 

@@ -12,6 +12,9 @@ use indicatif::{BinaryBytes, HumanCount, ProgressState, ProgressStyle};
 
 use super::Measure;
 
+/// From here on there is room for numbers.
+const WIDE_COLUMNS: u16 = 72;
+
 /// The style of a measure: what is done, a bar where the end is known, numbers, rate, and the time that is left or has passed.
 pub(super) fn style(measure: Measure, beside: &Arc<AtomicU64>) -> ProgressStyle {
     let done = match measure {
@@ -23,6 +26,11 @@ pub(super) fn style(measure: Measure, beside: &Arc<AtomicU64>) -> ProgressStyle 
         Measure::Bytes(_, None) => "{binary_bytes}{beside} {binary_bytes_per_sec}".to_owned(),
     };
     let template = match measure {
+        Measure::Things(_, Some(_)) | Measure::Bytes(_, Some(_)) if is_narrow() => {
+            "{wide_bar} {percent}%".to_owned()
+        }
+        Measure::Things(_, None) if is_narrow() => "{spinner} {human_pos}".to_owned(),
+        Measure::Bytes(_, None) if is_narrow() => "{spinner} {binary_bytes}".to_owned(),
         Measure::Things(_, Some(_)) | Measure::Bytes(_, Some(_)) => {
             format!("{{msg}} {{wide_bar}} {done} {{eta}}")
         }
@@ -39,6 +47,12 @@ pub(super) fn style(measure: Measure, beside: &Arc<AtomicU64>) -> ProgressStyle 
         // Writing to the terminal may fail; the line is of no importance.
         let _ = write_beside(measure, beside.load(Relaxed), out);
     })
+}
+
+/// Whether the terminal has no room for numbers beside a bar: a line that is broken in two cannot be drawn over.
+fn is_narrow() -> bool {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok();
+    size.is_some_and(|size| size.ws_col > 0 && size.ws_col < WIDE_COLUMNS)
 }
 
 fn write_beside(measure: Measure, count: u64, out: &mut dyn fmt::Write) -> fmt::Result {

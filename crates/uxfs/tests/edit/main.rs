@@ -11,5 +11,7 @@ mod damaged;
 mod differential;
 mod durability;
 mod lies;
+mod looking;
 mod opening;
 mod script;
+mod untouched;

@@ -129,7 +129,13 @@ impl Subject {
 fn ways(image: &str) -> Vec<Vec<&str>> {
     let of_image = |words: &'static str| {
         let mut words: Vec<&str> = words.split_whitespace().collect();
-        words.iter_mut().filter(|word| **word == "IMAGE").for_each(|word| *word = image);
+        for word in &mut words {
+            *word = match *word {
+                "IMAGE" => image,
+                "SCRIPT" => "mkdir /new",
+                word => word,
+            };
+        }
         words
     };
     let ways = [
@@ -147,7 +153,7 @@ fn ways(image: &str) -> Vec<Vec<&str>> {
         "mknod IMAGE /new p",
         "mkfifo IMAGE /new",
         "setfattr IMAGE -n user.a -v b /there/file",
-        "shell IMAGE -c sync",
+        "shell IMAGE -c SCRIPT",
         "bench fsmark --image IMAGE -d /b -n 1 -s 0",
         "bench fsmark --image IMAGE -d /b -n 1 -s 0 --log-mode immediate",
     ];

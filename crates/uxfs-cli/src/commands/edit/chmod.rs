@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("Examples: uxfs chmod disk.img 644 /etc/passwd\n          \
                   uxfs chmod -R disk.img -- u+rwX,go-w /srv\n\
-                  ACLs are updated with the mode, as in Linux.\n{}", glob::HELP))]
+                  ACLs are updated with the mode, as in Linux. Files that have the mode already are left alone.\n{}", glob::HELP))]
 pub struct Arguments {
     /// Octal (755) or symbolic (u+x,go-w)
     #[arg(value_name = "MODE", value_parser = ModeChange::parse, allow_hyphen_values = true)]
@@ -65,15 +65,16 @@ impl Arguments {
         }
         let old = session.status(&met.handle)?.mode;
         let new = self.mode.apply(old, met.file_type == FileType::Directory, session.umask);
+        if new == old & 0o7777 {
+            return Ok(());
+        }
         let changes = AttributeChanges { permissions: Some(new), ..AttributeChanges::default() };
         session
             .filesystem()
             .set_attributes(&met.handle, &changes)
             .map_err(|error| explained(error).about_path(&met.path))?;
-        if new != old & 0o7777 {
-            let mode = format!("{new:04o}");
-            session.report.done_with("changed mode of", &met.path, Some(("to", mode.as_bytes())));
-        }
+        let mode = format!("{new:04o}");
+        session.report.done_with("changed mode of", &met.path, Some(("to", mode.as_bytes())));
         Ok(())
     }
 }

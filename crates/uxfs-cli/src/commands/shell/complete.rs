@@ -1,6 +1,6 @@
 //! Completion at the prompt: commands, paths in the image, and paths of the host where a command takes those.
 
-use std::{cell::RefCell, ops::ControlFlow, path::Path, rc::Rc, sync::Arc};
+use std::{cell::RefCell, ops::ControlFlow, path::Path, rc::Rc};
 
 use rustyline::{
     Context, Helper,
@@ -9,10 +9,12 @@ use rustyline::{
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
-use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_volume::{directory::DirectoryEntry, inode::FileType};
 
-use super::words::{self, Parsed};
+use super::{
+    view::View,
+    words::{self, Parsed},
+};
 use crate::edit::session::join;
 
 /// Most candidates that are looked for.
@@ -20,15 +22,14 @@ const CANDIDATES_MAX: usize = 2000;
 
 /// Knows the image, and where the shell is in it.
 pub struct Completion {
-    filesystem: Arc<FileSystem>,
-    directory: Rc<RefCell<Vec<u8>>>,
+    view: Rc<RefCell<View>>,
     commands: Vec<String>,
 }
 
 impl Completion {
     /// For these commands.
-    pub fn new(filesystem: Arc<FileSystem>, directory: Rc<RefCell<Vec<u8>>>, commands: Vec<String>) -> Self {
-        Self { filesystem, directory, commands }
+    pub fn new(view: Rc<RefCell<View>>, commands: Vec<String>) -> Self {
+        Self { view, commands }
     }
 
     fn command_names(&self, begin: &str) -> Vec<Pair> {
@@ -39,24 +40,26 @@ impl Completion {
     /// The names in the image that begin like this. An unreadable directory has no candidates.
     fn image_paths(&self, word: &str) -> Vec<Pair> {
         let (above, begin) = split(word);
-        let directory = if above.starts_with('/') {
-            above.as_bytes().to_vec()
-        } else {
-            join(&self.directory.borrow(), above.as_bytes())
-        };
         let mut pairs = Vec::new();
-        let found =
-            self.filesystem.resolve(&directory, true).and_then(|inode| self.filesystem.open(inode.number));
-        let Ok(handle) = found else { return pairs };
-        let listed = self.filesystem.read_entries(&handle, 0, |entry: DirectoryEntry<'_>| {
-            let name = std::str::from_utf8(entry.name).ok();
-            if let Some(name) = name.filter(|name| fits(name, begin)) {
-                pairs.push(pair(above, name, entry.file_type == Some(FileType::Directory)));
-            }
-            if pairs.len() < CANDIDATES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        // A directory that is damaged in the middle has what comes before.
-        drop(listed);
+        let Ok(mut view) = self.view.try_borrow_mut() else { return pairs };
+        let directory = match above.starts_with('/') {
+            true => above.as_bytes().to_vec(),
+            false => join(view.directory(), above.as_bytes()),
+        };
+        if let Some(volume) = view.glance()
+            && let Ok(inode) = volume.resolve(&directory, true)
+        {
+            let listed = volume.read_directory(&inode, 0, |entry: DirectoryEntry<'_>| {
+                let name = std::str::from_utf8(entry.name).ok();
+                if let Some(name) = name.filter(|name| fits(name, begin)) {
+                    pairs.push(pair(above, name, entry.file_type == Some(FileType::Directory)));
+                }
+                if pairs.len() < CANDIDATES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            // A directory that is damaged in the middle has what comes before.
+            drop(listed);
+        }
+        view.rest();
         pairs
     }
 

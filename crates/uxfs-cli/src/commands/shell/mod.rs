@@ -1,4 +1,10 @@
 //! `uxfs shell`: many commands on one image, at a prompt or as a script.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `view` | the image: seen until something is to be changed, then open for changes |
+//! | `complete` | completion at the prompt |
+//! | `words` | words and quotes of a line |
 
 use std::{
     cell::RefCell,
@@ -11,10 +17,11 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use rustyline::{Config, Editor, error::ReadlineError, history::FileHistory};
+use rustyline::{CompletionType, Config, Editor, error::ReadlineError, history::FileHistory};
 
 use self::{
     complete::Completion,
+    view::View,
     words::{Parsed, Word, parse},
 };
 use crate::{
@@ -24,14 +31,15 @@ use crate::{
         find, freespace, get, grep, ls, map, parents, stat, tree, xattr,
     },
     edit::{
-        report::shown,
-        session::{EditArguments, Session},
+        report::{Report, shown},
+        session::EditArguments,
     },
     failure::{About, Exit, Failure, Outcome},
     output::Output,
 };
 
 mod complete;
+mod view;
 mod words;
 
 /// Lines of history that are kept.
@@ -51,6 +59,8 @@ const EXPANDING: [&str; 16] = [
     after_help = "Without -c, commands are read at a prompt if standard input is a terminal, else from standard input as a \
     script. `help` lists them. Blanks separate words; `;` and line ends separate commands; quotes and backslashes quote; # \
     begins a comment. Patterns (*, ?, [a-z], **) that are not quoted stand for the files that fit.\n\
+    The shell only looks until a command changes something: no byte is written before. While it waits for a command it keeps no other \
+    program from changing the image, and sees what those have changed. From its first change on it has the image alone, until it ends.\n\
     At the prompt each command is durable when it returns. A script becomes durable at its end and at `sync`; if it is \
     killed, the image has what the script had done up to some moment.\n\
     Examples: uxfs shell disk.img\n          \
@@ -66,6 +76,12 @@ pub struct Arguments {
     /// Continue after an error; without it a script stops at the first one
     #[arg(short, long)]
     keep_going: bool,
+    /// Refuse commands that change something
+    #[arg(short, long)]
+    read_only: bool,
+    /// Look even while another program changes the image; the output may be inconsistent
+    #[arg(long)]
+    no_lock: bool,
 }
 
 /// One command.
@@ -162,10 +178,12 @@ enum Command {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let mut session = arguments.image.open(context.json)?;
-    session.is_expanded = true;
+    let mut view = View::new(&arguments.image, context.json);
+    (view.is_read_only, view.no_lock) = (arguments.read_only, arguments.no_lock);
+    view.volume()?;
     let mut shell = Shell {
-        session,
+        view: Rc::new(RefCell::new(view)),
+        report: Report::new(context.json),
         json: context.json,
         keeps_going: arguments.keep_going,
         is_interactive: false,
@@ -178,14 +196,16 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         None => shell.script(io::stdin().lock()),
     };
     let exit = shell.exit;
-    let closed = shell.session.close().about_image(&arguments.image.image);
+    let closed = shell.view.borrow_mut().close().about_image(&arguments.image.image);
     done?;
     closed?;
     Ok(exit)
 }
 
 struct Shell {
-    session: Session,
+    view: Rc<RefCell<View>>,
+    /// Complaints about patterns.
+    report: Report,
     json: bool,
     keeps_going: bool,
     is_interactive: bool,
@@ -208,9 +228,11 @@ impl Shell {
 
     /// Runs a script, command by command as it comes.
     fn script(&mut self, mut input: impl BufRead) -> Result<(), Failure> {
-        self.session.is_input_taken = true;
+        self.view.borrow_mut().is_input_taken = true;
         let mut text = Vec::new();
         while !self.is_over {
+            // What comes next may take its time.
+            self.view.borrow_mut().rest();
             let read = input.read_until(b'\n', &mut text);
             let read = read.map_err(|error| Failure::caused_by(&error).about("cannot read the script"))?;
             if read == 0 {
@@ -230,13 +252,14 @@ impl Shell {
     fn prompt(&mut self) -> Result<(), Failure> {
         let failed = |error: ReadlineError| Failure::caused_by(&error).about("cannot read from the terminal");
         let config = Config::builder().max_history_size(HISTORY_LINES).map_err(failed)?;
+        // The second of two Tabs lists what fits, as in other shells; it does not put one after the other in place.
+        let config = config.completion_type(CompletionType::List);
         let config = config.history_ignore_space(true).auto_add_history(true).build();
         let mut editor = Editor::<Completion, FileHistory>::with_config(config).map_err(failed)?;
-        let directory = Rc::new(RefCell::new(self.session.directory().to_vec()));
         let line = Line::command();
         let names = line.get_subcommands().map(|command| command.get_name().to_owned());
         let names = names.chain(["help".to_owned()]).collect();
-        let completion = Completion::new(self.session.shared(), Rc::clone(&directory), names);
+        let completion = Completion::new(Rc::clone(&self.view), names);
         editor.set_helper(Some(completion));
         let history = history_file();
         if let Some(history) = &history {
@@ -245,14 +268,14 @@ impl Shell {
         }
         (self.is_interactive, self.keeps_going) = (true, true);
         while !self.is_over {
-            let prompt = format!("uxfs:{}> ", shown(self.session.directory()));
+            self.view.borrow_mut().rest();
+            let prompt = format!("uxfs:{}> ", shown(self.view.borrow().directory()));
             match editor.readline(&prompt) {
                 Ok(line) => self.text(line.as_bytes())?,
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(failed(error)),
             }
-            self.session.directory().clone_into(&mut directory.borrow_mut());
         }
         if let Some(history) = &history {
             // An unreadable history must not end the session.
@@ -269,7 +292,7 @@ impl Shell {
                 return;
             }
             let done = self.command(words);
-            let told = self.session.report.finish();
+            let told = self.report.finish();
             let exit = match done.map(|exit| exit.max(told)) {
                 Ok(exit) => exit,
                 Err(failure) => failure.tell(self.json),
@@ -290,7 +313,7 @@ impl Shell {
         };
         let outcome = self.dispatch(&line.command)?;
         if self.is_interactive {
-            self.session.sync()?;
+            self.view.borrow_mut().sync()?;
         }
         Ok(outcome)
     }
@@ -306,15 +329,16 @@ impl Shell {
             let text = word.into_text();
             match pattern.filter(|_| is_expanding && !is_of_host && !text.as_bytes().starts_with(b"-")) {
                 Some(pattern) => {
-                    let paths = match self.session.paths_of_pattern(&pattern, &text) {
-                        Ok(paths) => paths,
-                        // It may be the pattern of lines, as for other shells.
-                        Err(_) if expanded.first().is_some_and(|command| command == "grep") => {
-                            expanded.push(text);
-                            continue;
-                        }
-                        Err(failure) => return Err(failure),
-                    };
+                    let paths =
+                        match self.view.borrow_mut().paths_of_pattern(&pattern, &text, &mut self.report) {
+                            Ok(paths) => paths,
+                            // It may be the pattern of lines, as for other shells.
+                            Err(_) if expanded.first().is_some_and(|command| command == "grep") => {
+                                expanded.push(text);
+                                continue;
+                            }
+                            Err(failure) => return Err(failure),
+                        };
                     // Words of digits stand for inodes.
                     let is_number = |path: &Vec<u8>| path.iter().all(u8::is_ascii_digit);
                     expanded.extend(paths.into_iter().map(|path| match is_number(&path) {
@@ -333,57 +357,74 @@ impl Shell {
     }
 
     fn dispatch(&mut self, command: &Command) -> Outcome {
-        let context = Context {
-            json: self.json,
-            directory: Some(self.session.directory().to_vec()),
-            image: Some(self.session.image().to_owned()),
-            is_expanded: true,
-        };
-        let filesystem = self.session.filesystem();
         match command {
-            Command::Cd { path } => self.session.change_directory(path.as_bytes())?,
-            Command::Pwd => self.print(self.session.directory())?,
+            Command::Cd { path } => self.view.borrow_mut().change_directory(path.as_bytes())?,
+            Command::Pwd => self.print(self.view.borrow().directory())?,
             Command::Lcd { path } => self.local_directory(path.as_ref())?,
-            Command::Sync => self.session.sync()?,
+            Command::Sync => self.view.borrow_mut().sync()?,
             Command::Exit => self.is_over = true,
-            Command::Ls(arguments) => return ls::run(filesystem, arguments, &context),
-            Command::Tree(arguments) => return tree::run(filesystem, arguments, &context),
-            Command::Find(arguments) => return find::run(filesystem, arguments, &context),
-            Command::Du(arguments) => return du::run(filesystem, arguments, &context),
-            Command::Stat(arguments) => return stat::run(filesystem, arguments, &context),
-            Command::Cat(arguments) => return cat::run(filesystem, arguments, &context),
-            Command::Xattr(arguments) => return xattr::run(filesystem, arguments, &context),
-            Command::Grep(arguments) => return grep::run_in_shell(filesystem, arguments, &context),
-            Command::Map(arguments) => return map::run(filesystem, arguments, &context),
-            Command::Parents(arguments) => return parents::run(filesystem, arguments, &context),
-            Command::Freespace(arguments) => {
-                // Groups keep some of their changes to themselves until then.
-                self.session.sync()?;
-                return freespace::run(filesystem, arguments, &context);
-            }
-            Command::Get(arguments) => return get::run(filesystem, arguments, &context),
-            Command::Put(arguments) => self.edit(arguments)?,
-            Command::Mkdir(arguments) => self.edit(arguments)?,
-            Command::Rm(arguments) => self.edit(arguments)?,
-            Command::Rmdir(arguments) => self.edit(arguments)?,
-            Command::Mv(arguments) => self.edit(arguments)?,
-            Command::Cp(arguments) => self.edit(arguments)?,
-            Command::Ln(arguments) => self.edit(arguments)?,
-            Command::Chmod(arguments) => self.edit(arguments)?,
-            Command::Chown(arguments) => self.edit(arguments)?,
-            Command::Touch(arguments) => self.edit(arguments)?,
-            Command::Truncate(arguments) => self.edit(arguments)?,
-            Command::Mknod(arguments) => self.edit(arguments)?,
-            Command::Mkfifo(arguments) => self.edit(arguments)?,
-            Command::Setfattr(arguments) => self.edit(arguments)?,
+            Command::Put(arguments) => return self.edit(arguments),
+            Command::Mkdir(arguments) => return self.edit(arguments),
+            Command::Rm(arguments) => return self.edit(arguments),
+            Command::Rmdir(arguments) => return self.edit(arguments),
+            Command::Mv(arguments) => return self.edit(arguments),
+            Command::Cp(arguments) => return self.edit(arguments),
+            Command::Ln(arguments) => return self.edit(arguments),
+            Command::Chmod(arguments) => return self.edit(arguments),
+            Command::Chown(arguments) => return self.edit(arguments),
+            Command::Touch(arguments) => return self.edit(arguments),
+            Command::Truncate(arguments) => return self.edit(arguments),
+            Command::Mknod(arguments) => return self.edit(arguments),
+            Command::Mkfifo(arguments) => return self.edit(arguments),
+            Command::Setfattr(arguments) => return self.edit(arguments),
+            looking => return self.look(looking),
         }
         Ok(Exit::Success)
     }
 
-    fn edit(&mut self, command: &impl Edit) -> Result<(), Failure> {
+    /// A command that only reads.
+    fn look(&self, command: &Command) -> Outcome {
+        let mut view = self.view.borrow_mut();
+        if matches!(command, Command::Freespace(_)) {
+            // Groups keep some of their changes to themselves until then.
+            view.sync()?;
+        }
+        let context = Context {
+            json: self.json,
+            directory: Some(view.directory().to_vec()),
+            image: Some(view.image().to_owned()),
+            is_expanded: true,
+        };
+        let volume = view.volume()?;
+        match command {
+            Command::Ls(arguments) => ls::run(volume, arguments, &context),
+            Command::Tree(arguments) => tree::run(volume, arguments, &context),
+            Command::Find(arguments) => find::run(volume, arguments, &context),
+            Command::Du(arguments) => du::run(volume, arguments, &context),
+            Command::Stat(arguments) => stat::run(volume, arguments, &context),
+            Command::Cat(arguments) => cat::run(volume, arguments, &context),
+            Command::Xattr(arguments) => xattr::run(volume, arguments, &context),
+            Command::Grep(arguments) => grep::run_in_shell(volume, arguments, &context),
+            Command::Map(arguments) => map::run(volume, arguments, &context),
+            Command::Parents(arguments) => parents::run(volume, arguments, &context),
+            Command::Freespace(arguments) => freespace::run(volume, arguments, &context),
+            Command::Get(arguments) => get::run(volume, arguments, &context),
+            _ => Ok(Exit::Success),
+        }
+    }
+
+    /// A command that changes something, or finds that there is nothing to change.
+    fn edit(&self, command: &impl Edit) -> Outcome {
+        let mut view = self.view.borrow_mut();
+        let session = view.session()?;
         // Files may have changed who has which number.
-        self.session.forget_people();
-        command.run(&mut self.session)
+        session.forget_people();
+        let done = command.run(session);
+        let told = session.report.finish();
+        let settled = view.settle();
+        done?;
+        settled?;
+        Ok(told)
     }
 
     fn print(&self, path: &[u8]) -> Result<(), Failure> {

@@ -1,0 +1,285 @@
+//! Images whose first superblock is damaged or lost are read through a copy: the output is that of the undamaged image.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use common::{host, succeeds, text, tree, uxfs};
+use tempfile::TempDir;
+use uxfs_format::{field_table::OnDisk, geometry::Geometry, seal::seal, superblock::Superblock};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image,
+    judges::{Judge, judged},
+    require, verdict,
+};
+
+const GROUPS: u32 = 4;
+const GROUP_BYTES: u64 = 80 << 20;
+
+/// An image of a tree in several groups, and what commands print of it.
+struct Sample {
+    folder: TempDir,
+    image: PathBuf,
+    printed: Vec<Vec<u8>>,
+}
+
+fn printed(options: &[&str], image: &Path) -> (Vec<Vec<u8>>, String) {
+    let commands: [&[&str]; 3] = [
+        &["ls", "-lR"],
+        &["find", "/", "-printf", "%i %m %n %u %g %s %T@ %p %l\\n"],
+        &["extract", "--tar", "-"],
+    ];
+    let mut words = String::new();
+    let all = commands.map(|command| {
+        let rest = if command[0] == "find" { &command[1..] } else { &[][..] };
+        let before = if command[0] == "find" { &command[..1] } else { command };
+        let output = uxfs(&[before, options, &[text(image)], rest].concat());
+        words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{command:?} {options:?}: {words}");
+        output.stdout
+    });
+    (all.to_vec(), words)
+}
+
+impl Sample {
+    fn new() -> Self {
+        let folder = TempDir::with_prefix_in("uxfs-copies-", image::memory_folder()).unwrap();
+        let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+        tree(&source);
+        succeeds(&["mkfs", "--from", text(&source), "--size", "320m", "-d", "agcount=4", text(&image)]);
+        let (printed, words) = printed(&[], &image);
+        assert_eq!(words, "");
+        Self { folder, image, printed }
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) {
+        OpenOptions::new().write(true).open(&self.image).unwrap().write_all_at(bytes, offset_bytes).unwrap();
+    }
+
+    fn read(&self, offset_bytes: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        File::open(&self.image).unwrap().read_exact_at(&mut bytes, offset_bytes).unwrap();
+        bytes
+    }
+
+    /// The same is printed, and a word says through which group.
+    fn reads_through(&self, options: &[&str], group: u32, case: &str) {
+        let (printed, words) = printed(options, &self.image);
+        assert!(printed == self.printed, "{case} {options:?}");
+        assert!(words.contains(&format!("allocation group {group}")), "{case} {options:?}: {words}");
+    }
+}
+
+/// What befalls the beginning of an image.
+fn damages(folder: &Path) -> Vec<(&'static str, Vec<u8>)> {
+    let other = folder.join("ext4");
+    File::create(&other).unwrap().set_len(320 << 20).unwrap();
+    host("mke2fs", &["-q", "-F", "-t", "ext4", text(&other)]);
+    let mut foreign = vec![0; 4096];
+    File::open(&other).unwrap().read_exact_at(&mut foreign, 0).unwrap();
+    assert_eq!(&foreign[1080..1082], &[0x53, 0xef], "an ext4 superblock");
+    vec![
+        ("zeroed", vec![0; 512]),
+        ("wrong magic", b"XFSX".to_vec()),
+        ("all ones", vec![0xff; 512]),
+        ("all headers zeroed", vec![0; 2048]),
+        ("foreign file system", foreign),
+    ]
+}
+
+#[test]
+fn a_damaged_first_superblock_is_no_obstacle_to_reading() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    let beginning = sample.read(0, 4096);
+    let numbers: Vec<String> = (1..GROUPS).map(|group| group.to_string()).collect();
+    // One that is sound stays in use, unless another is named.
+    for (group, number) in (1..GROUPS).zip(&numbers) {
+        sample.reads_through(&["--superblock", number], group, "sound");
+    }
+    for number in ["0", "auto"] {
+        let (printed, words) = printed(&["--superblock", number], &sample.image);
+        assert!(printed == sample.printed && words.is_empty(), "{number}: {words}");
+    }
+    let mut cases = damages(sample.folder.path());
+    for (name, at) in [("label", 108), ("size of groups", 84), ("size of blocks", 124), ("checksum", 224)] {
+        let mut bytes = beginning[..512].to_vec();
+        bytes[at] ^= 0x41;
+        cases.push((name, bytes));
+    }
+    for (case, bytes) in &cases {
+        sample.write(0, &beginning);
+        sample.write(0, bytes);
+        sample.reads_through(&[], 1, case);
+        for (group, number) in (1..GROUPS).zip(&numbers) {
+            sample.reads_through(&["--superblock", number], group, case);
+        }
+    }
+    judged("comparison", &format!("{} damages, each through {GROUPS} ways", cases.len()));
+    let output = uxfs(&["ls", "--superblock", "4", text(&sample.image)]);
+    assert_eq!(output.status.code(), Some(2), "there are groups 0 to 3");
+}
+
+#[test]
+fn numbers_of_free_blocks_are_those_of_the_groups() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    let before = succeeds(&["df", "--json", text(&sample.image)]);
+    sample.write(0, &[0; 512]);
+    assert_eq!(succeeds(&["df", "--json", text(&sample.image)]), before);
+}
+
+#[test]
+fn further_copies_are_asked_where_the_second_is_damaged_too() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    sample.write(0, &[0; 512]);
+    for group in 1..GROUPS {
+        sample.reads_through(&[], group, "further copies");
+        let output = uxfs(&["ls", "--superblock", &group.to_string(), text(&sample.image)]);
+        assert!(output.status.success());
+        sample.write(u64::from(group) * GROUP_BYTES, &[0; 512]);
+        let output = uxfs(&["ls", "--superblock", &group.to_string(), text(&sample.image)]);
+        assert!(!output.status.success(), "{group} is damaged now");
+    }
+    let output = uxfs(&["ls", text(&sample.image)]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && words.contains("not an XFS file system"), "{words}");
+}
+
+/// A copy of its own checksum that says something else than all others.
+#[test]
+fn a_copy_that_others_contradict_is_not_believed() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    let mut forged = sample.read(GROUP_BYTES, 512);
+    let superblock = Superblock::prefix_of_mut(&mut forged).unwrap();
+    superblock.ag_count.set(3);
+    superblock.data_blocks.set(3 * u64::from(superblock.ag_blocks.get()));
+    let geometry = Geometry::new(superblock);
+    seal(&mut forged, None, &geometry).unwrap();
+    sample.write(GROUP_BYTES, &forged);
+    sample.write(0, &[0; 512]);
+    sample.reads_through(&[], 2, "forged");
+    // Nor one at a place that is none of a group.
+    let copy = sample.read(3 * GROUP_BYTES, 512);
+    sample.write(GROUP_BYTES, &[0; 512]);
+    sample.write(2 * GROUP_BYTES, &[0; 512]);
+    sample.write(GROUP_BYTES / 2, &copy);
+    sample.reads_through(&[], 3, "elsewhere");
+}
+
+#[test]
+fn commands_that_change_something_refuse_it_with_the_remedy() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let sample = Sample::new();
+    sample.write(0, &[0; 512]);
+    let image = text(&sample.image);
+    let before = fs::read(&sample.image).unwrap();
+    for command in [
+        &["mkdir", image, "/x"][..],
+        &["rm", image, "/link"],
+        &["shell", image, "-c", "mkdir /x"],
+        &["admin", "--label", "x", image],
+    ] {
+        let output = uxfs(command);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{command:?}");
+        assert!(
+            words.contains("uxfs repair") && words.contains("allocation group 1"),
+            "{command:?}: {words}"
+        );
+    }
+    assert!(uxfs(&["shell", image, "-c", "ls; cd folder; pwd"]).stdout.ends_with(b"/folder\n"));
+    assert!(fs::read(&sample.image).unwrap() == before, "no byte changed");
+    succeeds(&["ls", image]);
+    uxfs(&["repair", "--no-undo", image]);
+    succeeds(&["mkdir", image, "/x"]);
+    verdict::repair_is_silent(&sample.image).unwrap();
+}
+
+#[test]
+fn a_short_image_is_told_to_be_short() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    sample.write(0, &[0; 512]);
+    OpenOptions::new().write(true).open(&sample.image).unwrap().set_len(3 * GROUP_BYTES + 4096).unwrap();
+    let output = uxfs(&["ls", text(&sample.image)]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("truncate -s"), "{words}");
+}
+
+#[test]
+fn compressed_images_have_copies_too_where_one_is_named() {
+    require!(Judge::Mkfs);
+    let sample = Sample::new();
+    sample.write(0, &[0; 512]);
+    let packed = sample.folder.path().join("packed.zst");
+    host("zstd", &["-q", "-1", text(&sample.image), "-o", text(&packed)]);
+    for choice in ["auto", "2"] {
+        let (printed, words) = printed(&["--superblock", choice], &packed);
+        assert!(printed == sample.printed, "{choice}");
+        assert!(words.contains("allocation group"), "{words}");
+    }
+}
+
+/// With the log of a crash, and in every geometry.
+#[test]
+fn golden_images_are_read_through_copies() {
+    let mut images = GoldenImage::all().unwrap();
+    images.push(GoldenImage::dirty_log());
+    let mut count = 0;
+    for golden in images {
+        let folder = TempDir::with_prefix_in("uxfs-copies-", image::memory_folder()).unwrap();
+        let path = folder.path().join("image");
+        golden.unpack_to(&path).unwrap();
+        let list = || {
+            let output = uxfs(&["find", text(&path), "/", "-printf", "%i %m %n %U %G %s %T@ %C@ %p %l\\n"]);
+            (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (code, before, words) = list();
+        assert_eq!((code, words.as_str()), (Some(0), ""), "{}", golden.name());
+        OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0; 512], 0).unwrap();
+        let (code, after, words) = list();
+        assert_eq!(code, Some(0), "{}: {words}", golden.name());
+        assert!(after == before && words.contains("allocation group 1 "), "{}: {words}", golden.name());
+        count += 1;
+    }
+    judged("comparison", &format!("{count} golden images through their second superblock"));
+}
+
+#[test]
+fn the_search_of_a_large_sparse_image_is_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large");
+    // The usual number of groups, and a size that no number of groups gives.
+    for options in [&["-d", "agcount=4"][..], &["-d", "agsize=37g"]] {
+        let mut make = vec!["mkfs", "-q", "-f", "-l", "size=64m", "--size", "1T"];
+        make.extend(options);
+        make.push(text(&path));
+        succeeds(&make);
+        OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0; 4096], 0).unwrap();
+        let begun = Instant::now();
+        let output = uxfs(&["ls", "-a", text(&path)]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && words.contains("allocation group 1"), "{words}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+    // No file system at all.
+    fs::remove_file(&path).unwrap();
+    let file = File::create(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    file.write_all_at(b"something", 700 << 30).unwrap();
+    let begun = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(["ls", text(&path)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
