@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 10] = [
+const HELPERS: [(&str, &str); 12] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -29,6 +29,8 @@ const HELPERS: [(&str, &str); 10] = [
     ("attr", "setfattr"),
     ("fakeroot", "fakeroot"),
     ("pseudo", "fakeroot-pseudo"),
+    ("umoci", "umoci"),
+    ("skopeo", "skopeo"),
 ];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 

@@ -16,6 +16,7 @@
 //! | [`open`] | any source by its path |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
+//! | [`container`] | images of containers |
 //! | [`layers`] | streams as trees, in order and laid over each other |
 //! | [`protofile`] | prototype files of mkfs.xfs |
 //! | [`labels`] | SELinux labels by path |
@@ -30,6 +31,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod container;
 pub mod content;
 pub mod directory;
 mod encoding;

@@ -52,13 +52,17 @@ pub enum Judge {
     Pseudo,
     /// `sfdisk` of util-linux
     Sfdisk,
+    /// umoci, which makes and unpacks images of containers
+    Umoci,
+    /// skopeo, which copies them from one form to another
+    Skopeo,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -72,6 +76,8 @@ impl Judge {
         Self::Fakeroot,
         Self::Pseudo,
         Self::Sfdisk,
+        Self::Umoci,
+        Self::Skopeo,
         Self::Kernel,
     ];
 
@@ -91,6 +97,8 @@ impl Judge {
             Self::Fakeroot => "fakeroot",
             Self::Pseudo => "fakeroot-pseudo",
             Self::Sfdisk => "sfdisk",
+            Self::Umoci => "umoci",
+            Self::Skopeo => "skopeo",
             Self::Kernel => "kernel",
         }
     }

@@ -1,6 +1,8 @@
 //! The command as people use it, and trees to fill images from.
 #![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
+pub mod layers;
+
 use std::{
     fs,
     os::unix::fs::{FileExt, PermissionsExt, symlink},

@@ -26,7 +26,7 @@ use uxfs_mkfs::{
 };
 
 use uxfs_populate::{adjust::Adjustments, contents::Contents, fit::Fit, make::Making, report::Report};
-use uxfs_source::{open::Source, tree::Reading};
+use uxfs_source::open::Source;
 
 use self::{
     arguments::WantedSize,
@@ -192,7 +192,7 @@ impl Filling {
         }
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
-        let contents = arguments.source.open(proto.as_ref(), path, Reading::Everything)?;
+        let contents = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path))?;
         let adjustments = arguments.source.adjustments()?;
         let options = arguments.source.options(proto.as_ref());
         Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))

@@ -12,6 +12,7 @@ use std::{
 use uxfs_block::cache::pressure::default_budget_bytes;
 use uxfs_populate::{MEMORY_SHARE, Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
+    container::{self, Form, Platform, Reference},
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
@@ -25,16 +26,25 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, output::notice, overwrite::Input, text::parse_size};
+use crate::{
+    failure::Failure,
+    output::notice,
+    overwrite::{Input, path_within},
+    text::parse_size,
+};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
-    /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input) or a manifest
-    /// (mtree, composefs dump); several sources, of any kind, are layered like those of a container image
+    /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input), a manifest
+    /// (mtree, composefs dump) or an image of a container (oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF]);
+    /// several sources, of any kind, are layered like those of a container image
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
+    /// With images of containers for several platforms: the one to take [default: this machine's]
+    #[arg(long, value_name = "OS/ARCH[/VARIANT]", requires = "from")]
+    platform: Option<Platform>,
     /// Skip unreadable files, and list them
     #[arg(long)]
     skip_unreadable: bool,
@@ -94,19 +104,20 @@ impl SourceArguments {
 
     /// The files that are read.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = Input<'_>> {
-        let sources = self.from.iter().map(|path| Input::new("source", path));
+        let sources = self.from.iter().map(|path| Input::new("source", container::path_of(path)));
         let manifests = self.manifest.iter().map(|path| Input::new("manifest", path));
         let contexts = self.file_contexts.iter().map(|path| Input::new("file of labels", path));
         let owners = self.owner_map.iter().map(|path| Input::new("owner map", Path::new(path)));
         sources.chain(manifests).chain(contexts).chain(owners)
     }
 
-    /// Opens all that is named. `image` is left out where it lies in the source itself.
+    /// Opens all that is named. `image` is left out where it lies in the source itself. To fit an image the sources are
+    /// read twice.
     pub fn open(
         &self,
         proto: Option<&Proto<'_>>,
         image: &Path,
-        reading: Reading,
+        is_fitted: bool,
     ) -> Result<Contents, Failure> {
         if let Some(proto) = proto.filter(|proto| !proto.path.is_dir()) {
             let options = ProtofileOptions {
@@ -120,12 +131,32 @@ impl SourceArguments {
         let paths: Vec<&Path> =
             proto.map(|proto| proto.path).into_iter().chain(self.from.iter().map(PathBuf::as_path)).collect();
         let itself = image_identity(image);
-        if let Some(path) = paths.iter().find(|path| path.is_file() && image_identity(path) == itself) {
+        let is_itself = |path: &Path| path.is_file() && image_identity(path) == itself;
+        if let Some(path) = paths.iter().find(|path| is_itself(container::path_of(path))) {
             let message = format!("{}: is the image itself and cannot be its source", path.display());
             return Err(Failure::usage(message));
         }
-        let options = self.source_options(itself, paths.len() > 1);
-        Ok(Contents::open(&paths, &options, reading)?)
+        self.check_containers(image)?;
+        let mut options = self.source_options(itself, paths.len() > 1);
+        options.spools_streams = is_fitted;
+        Ok(Contents::open(&paths, &options, Reading::Everything)?)
+    }
+
+    /// Refuses options that mean nothing without images of containers, and an image in the place of a part of one.
+    fn check_containers(&self, image: &Path) -> Result<(), Failure> {
+        let containers: Vec<_> = self.from.iter().filter_map(|path| Reference::parse(path)).collect();
+        if self.platform.is_some() && containers.is_empty() {
+            let failure =
+                Failure::usage("--platform chooses among images of containers, and no source is one");
+            return Err(failure.with_remedy("name it as oci:DIR, oci-archive:FILE or docker-archive:FILE"));
+        }
+        let layouts = containers.iter().filter(|reference| reference.form == Form::Layout);
+        for Reference { path, .. } in layouts {
+            if image.is_file() && path_within(path, image).is_some_and(|within| within.starts_with("blobs")) {
+                return Err(Failure::usage(format!("lies among the blobs of its source {}", path.display())));
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> Option<u64> {
@@ -143,7 +174,8 @@ impl SourceArguments {
             directory.threads = threads.max(1);
         }
         let tar = TarOptions { whiteouts: is_layered, ..TarOptions::default() };
-        SourceOptions { directory, tar, memory_bytes: self.memory_bytes(), ..SourceOptions::default() }
+        let (memory_bytes, platform) = (self.memory_bytes(), self.platform.clone());
+        SourceOptions { directory, tar, memory_bytes, platform, ..SourceOptions::default() }
     }
 
     /// Reports what `--manifest` describes and the source does not have. The image is made all the same.
