@@ -37,7 +37,7 @@ pub mod directory;
 mod encoding;
 pub mod entry;
 pub mod error;
-mod host_names;
+pub mod host_names;
 pub mod labels;
 pub mod layers;
 mod lines;

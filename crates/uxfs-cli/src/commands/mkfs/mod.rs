@@ -5,6 +5,7 @@
 //! | [`arguments`] | the command line |
 //! | [`config`] | configuration files, read and written |
 //! | [`source`] | what it is filled with |
+//! | [`times`] | other times than the source's |
 //! | [`filled`] | making and filling in one go |
 
 use std::{
@@ -26,7 +27,7 @@ use uxfs_mkfs::{
 };
 
 use uxfs_populate::{adjust::Adjustments, contents::Contents, fit::Fit, make::Making, report::Report};
-use uxfs_source::open::Source;
+use uxfs_source::{entry::Timestamp, open::Source};
 
 use self::{
     arguments::WantedSize,
@@ -45,6 +46,7 @@ mod arguments;
 mod config;
 mod filled;
 mod source;
+mod times;
 
 pub use arguments::Arguments;
 
@@ -71,13 +73,15 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let is_dry_run = arguments.dry_run || options.has(Setting::ConfigMake);
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
+    let epoch =
+        std::env::var_os(TIME_VARIABLE).filter(|_| problem.is_none()).map(|_| timestamp(identity.now));
     if let Some(problem) = problem {
         notice!("warning: {problem}");
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
     let part = arguments.place.find_to_make(path)?;
-    let mut filling = Filling::open(arguments, &options, path, &identity)?;
+    let mut filling = Filling::open(arguments, &options, path, &identity, epoch)?;
     let size = match &mut filling {
         Some(filling) if is_fitted(arguments, path) => {
             options.size_bytes = Some(filling.fit(arguments, &options, &identity, path)?);
@@ -118,6 +122,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
                 let (bytes, filled) = filling.make(arguments, &options, &device, &layout, &identity)?;
                 written = bytes;
                 filled::tell_problems(&filled, &filling.name);
+                tell_unreadable(&filled);
                 arguments.source.tell_unmatched(&mut filling.adjustments);
                 report = Some(filled);
             }
@@ -165,6 +170,21 @@ fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Optio
     Ok((identity, problem))
 }
 
+/// Says how many files were left out; each has been named.
+fn tell_unreadable(report: &Report) {
+    if report.unreadable_count > 0 {
+        notice!(
+            "{} of the source could not be read and are not in the image, or not whole",
+            report.unreadable_count
+        );
+    }
+}
+
+/// A time as sources have it.
+fn timestamp(time: uxfs_volume::inode::Timestamp) -> Timestamp {
+    Timestamp { seconds: time.seconds, nanoseconds: time.nanoseconds }
+}
+
 /// The opened sources of a file system.
 struct Filling {
     name: PathBuf,
@@ -180,12 +200,14 @@ impl Filling {
         options: &Options,
         path: &Path,
         identity: &Identity,
+        epoch: Option<Timestamp>,
     ) -> Result<Option<Self>, Failure> {
+        let now = timestamp(identity.now);
         let proto = options.text(Setting::ProtoFile).map(|proto| Proto {
             path: Path::new(proto),
             keeps_access_times: options.switch(Setting::ProtoAccessTime, false),
             slashes_are_spaces: options.switch(Setting::ProtoSlashesAreSpaces, false),
-            now: identity.now,
+            now,
         });
         if proto.is_none() && !arguments.source.is_given() {
             return Ok(None);
@@ -193,7 +215,7 @@ impl Filling {
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
         let contents = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path))?;
-        let adjustments = arguments.source.adjustments()?;
+        let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
         Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))
     }

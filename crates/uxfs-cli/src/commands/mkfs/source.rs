@@ -17,6 +17,7 @@ use uxfs_source::{
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
     error::{Shown, SourceError},
+    host_names::HostNames,
     labels::Labels,
     manifest::{Overlay, Unmatched},
     open::{Source, SourceOptions},
@@ -26,6 +27,7 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
+use super::times::TimeArguments;
 use crate::{
     failure::Failure,
     output::notice,
@@ -45,7 +47,7 @@ pub struct SourceArguments {
     /// With images of containers for several platforms: the one to take [default: this machine's]
     #[arg(long, value_name = "OS/ARCH[/VARIANT]", requires = "from")]
     platform: Option<Platform>,
-    /// Skip unreadable files, and list them
+    /// Make the image without unreadable files, and list them; the exit code is 1 then
     #[arg(long)]
     skip_unreadable: bool,
     /// Do not cross file system boundaries: mount points stay empty directories
@@ -54,10 +56,15 @@ pub struct SourceArguments {
     /// Keep the source's access times; by default they are the time at which the image is made
     #[arg(long)]
     atime: bool,
+    #[command(flatten)]
+    times: TimeArguments,
     /// Map owners: comma-separated rules FROM:TO, FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: in front for users or
-    /// groups only; or a file of such rules
+    /// groups only; or a file of such rules. FROM and TO are numbers, or names of this machine
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,
+    /// Directory with files passwd and group for the names in --owner-map [default: /etc]
+    #[arg(long, value_name = "DIR", requires = "owner_map")]
+    owner_names: Option<PathBuf>,
     /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
     manifest: Option<PathBuf>,
@@ -121,7 +128,7 @@ impl SourceArguments {
     ) -> Result<Contents, Failure> {
         if let Some(proto) = proto.filter(|proto| !proto.path.is_dir()) {
             let options = ProtofileOptions {
-                time: Timestamp { seconds: proto.now.seconds, nanoseconds: proto.now.nanoseconds },
+                time: proto.now,
                 access_times: proto.keeps_access_times,
                 slashes_are_spaces: proto.slashes_are_spaces,
             };
@@ -198,29 +205,35 @@ impl SourceArguments {
         }
     }
 
-    /// Reads what changes the sources' metadata.
-    pub fn adjustments(&self) -> Result<Adjustments, Failure> {
-        let owners = match &self.owner_map {
-            None => OwnerMap::default(),
-            Some(rules) if Path::new(rules).is_file() => {
-                let text = std::fs::read_to_string(rules)
-                    .map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
-                OwnerMap::parse(rules, &text)?
-            }
-            Some(rules) => OwnerMap::parse("--owner-map", rules)?,
-        };
+    /// Reads what changes the sources' metadata. `epoch` is what SOURCE_DATE_EPOCH says.
+    pub fn adjustments(&self, epoch: Option<Timestamp>, now: Timestamp) -> Result<Adjustments, Failure> {
+        // Prototypes are filled as mkfs.xfs fills them.
+        let times = self.times.rule(epoch.filter(|_| self.is_given()), now)?;
+        let owners = self.owners()?;
         let memory_bytes = self.memory_bytes().unwrap_or_else(default_budget_bytes) / MANIFEST_SHARE;
         let open = |path| Overlay::open(path, memory_bytes);
         let overlay = self.manifest.as_deref().map(open).transpose()?;
         let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
         let labels = if paths.is_empty() { None } else { Some(Labels::open(&paths)?) };
-        Ok(Adjustments { owners, overlay, labels })
+        Ok(Adjustments { owners, overlay, times, labels })
+    }
+
+    fn owners(&self) -> Result<OwnerMap, Failure> {
+        let Some(rules) = &self.owner_map else { return Ok(OwnerMap::default()) };
+        let names = self.owner_names.as_deref().map(HostNames::of_folder).transpose()?.unwrap_or_default();
+        if !Path::new(rules).is_file() {
+            return Ok(OwnerMap::parse("--owner-map", rules, &names)?);
+        }
+        let text = std::fs::read_to_string(rules);
+        let text = text.map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
+        Ok(OwnerMap::parse(rules, &text, &names)?)
     }
 
     /// How the file system is filled.
     pub fn options(&self, proto: Option<&Proto<'_>>) -> Options {
+        let has_access_times = self.atime || self.times.sets_all();
         let mut options = Options {
-            keeps_access_times: self.atime || proto.is_some_and(|proto| proto.keeps_access_times),
+            keeps_access_times: has_access_times || proto.is_some_and(|proto| proto.keeps_access_times),
             ..Options::default()
         };
         if let Some(threads) = self.threads {
@@ -243,7 +256,7 @@ pub struct Proto<'a> {
     /// `slashes_are_spaces=1`.
     pub slashes_are_spaces: bool,
     /// The time of files that a prototype file names.
-    pub now: uxfs_volume::inode::Timestamp,
+    pub now: Timestamp,
 }
 
 /// The image itself: it may lie in the tree that it is filled from.
@@ -253,7 +266,13 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        Self::failed(error.to_string())
+        match &error {
+            // A list of paths comes before.
+            SourceError::Unreadable(_) => {
+                Self::failed(format!("{error}\n--skip-unreadable makes the image without them"))
+            }
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
 
@@ -261,6 +280,7 @@ impl From<PopulateError> for Failure {
     fn from(error: PopulateError) -> Self {
         match error {
             PopulateError::Image(error) => error.into(),
+            PopulateError::Source(error) => error.into(),
             error => Self::failed(error.to_string()),
         }
     }
