@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 16] = [
+const HELPERS: [(&str, &str); 18] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -35,6 +35,8 @@ const HELPERS: [(&str, &str); 16] = [
     ("shellcheck", "shellcheck"),
     ("zsh", "zsh"),
     ("fish", "fish"),
+    ("umoci", "umoci"),
+    ("skopeo", "skopeo"),
 ];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 

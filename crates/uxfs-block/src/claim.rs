@@ -7,7 +7,8 @@
 //! | a mount, swap space, a loop device that is attached for writing | refused when it is opened ([`busy`]) |
 //! | a program that opened the same blocks through another loop device, or the file below one | the locks of all files and devices below loop devices |
 //!
-//! Locks belong to the open file: they go when the last descriptor is closed, however the process ends.
+//! A lock on a block device that the caller of this program holds, as systemd-repart and `udevadm lock` do for mkfs.xfs, is held
+//! for it. Locks belong to the open file: they go when the last descriptor is closed, however the process ends.
 
 use std::{
     fs::{File, Metadata},
@@ -27,6 +28,7 @@ use thiserror::Error;
 use crate::engine::file_kind::open_image;
 use crate::{
     busy::{self, Identity, Use},
+    lock_holder,
     loop_devices::{self, Layer, LoopDevice},
     write_protection::is_write_protected,
 };
@@ -257,6 +259,12 @@ fn lock_layer(layer: &Layer, lock: Lock) -> Result<Option<File>, ClaimError> {
     Ok(Some(file))
 }
 
+/// Whether the program that called this one has locked the block device for it.
+fn is_lock_of_caller(file: &File) -> bool {
+    let node = file.metadata();
+    node.is_ok_and(|node| node.file_type().is_block_device() && lock_holder::is_held_for_us(&node))
+}
+
 fn take_lock(file: &File, lock: Lock) -> Result<(), ClaimError> {
     let operation = match lock {
         Lock::None => return Ok(()),
@@ -266,6 +274,7 @@ fn take_lock(file: &File, lock: Lock) -> Result<(), ClaimError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match system::flock(file, operation) {
+            Err(Errno::WOULDBLOCK) if is_lock_of_caller(file) => return Ok(()),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(PAUSE),
             Err(Errno::WOULDBLOCK) => {
                 let shares = system::flock(file, FlockOperation::NonBlockingLockShared).is_ok();

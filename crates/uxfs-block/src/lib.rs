@@ -14,6 +14,7 @@
 //! | [`window`] | a part of a device as a device |
 //! | `write_protection` | whether a block device takes writes |
 //! | [`claim`] | opening it so that other users are kept away |
+//! | `lock_holder` | locks that are held for this process |
 //! | [`ranges`] | sets of bytes |
 //! | [`words`] | errors of the host in words |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
@@ -35,6 +36,7 @@ pub mod contents_io;
 pub mod device;
 pub mod device_wrapper;
 pub mod engine;
+mod lock_holder;
 pub mod lock_order;
 mod loop_devices;
 mod loop_status;

@@ -6,7 +6,7 @@ use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_source::{
     error::SourceError,
     layers::Layers,
-    open::{Source, SourceOptions, can_be_read_twice, open_stream},
+    open::{Source, SourceOptions, can_be_read_twice, is_directory, open_streams},
     stream::StreamSource,
     tree::{Reading, TreeSource},
 };
@@ -31,20 +31,22 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Opens directories, archives and manifests. Several are layers, one over the other.
+    /// Opens directories, archives, manifests and images of containers. Several are layers, one over the other.
     ///
     /// # Errors
     /// One of them cannot be read.
     pub fn open(paths: &[&Path], options: &SourceOptions, reading: Reading) -> Result<Self, SourceError> {
+        let is_read_twice = options.spools_streams || paths.iter().all(|path| can_be_read_twice(path));
         if let [path] = paths
-            && (path.is_dir() || !can_be_read_twice(path))
+            && (is_directory(path) || !is_read_twice)
         {
             return Ok(Self::One(Source::open(path, options, reading)?));
         }
-        let is_read_twice = paths.iter().all(|path| can_be_read_twice(path));
         let reading = if is_read_twice { Reading::Checked } else { reading };
-        let open = |path: &&Path| open_stream(path, options, reading);
-        let streams = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut streams = Vec::with_capacity(paths.len());
+        for path in paths {
+            streams.extend(open_streams(path, options, reading)?);
+        }
         match is_read_twice {
             true => Ok(Self::Layers(Box::new(Layers::with_memory(streams, options.memory())?))),
             false => Ok(Self::Streams(streams)),

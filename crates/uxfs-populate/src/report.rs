@@ -60,6 +60,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How many of these there were; only the first are kept.
     pub problem_count: u64,
+    /// Files that could not be read, or of which a part could not.
+    pub unreadable_count: u64,
 }
 
 impl Report {
@@ -85,6 +87,8 @@ impl Report {
 
     pub(crate) fn add_problems(&mut self, problems: Vec<Problem>) {
         self.problem_count += problems.len() as u64;
+        self.unreadable_count +=
+            problems.iter().filter(|problem| problem.reason.is_unreadable()).count() as u64;
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
         self.problems.extend(problems.into_iter().take(room));
     }

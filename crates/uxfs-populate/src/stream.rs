@@ -47,6 +47,7 @@ pub fn populate_streams<'a>(
     progress: &'a Progress,
 ) -> Result<Report, PopulateError> {
     let mut filling = Filling::start(file_system, adjustments, options, progress)?;
+    filling.unnamed_root()?;
     for source in sources.iter_mut() {
         filling.layer.clear();
         while let Some(item) = source.next_item()? {
@@ -99,6 +100,16 @@ impl<'a> Filling<'a> {
             report: Report::default(),
             progress,
         })
+    }
+
+    /// Streams need not name their root.
+    fn unnamed_root(&mut self) -> Result<(), PopulateError> {
+        let Some(metadata) = self.adjustments.unnamed_root() else { return Ok(()) };
+        let set = self.with_top(|filling, root| {
+            filling.builder.set_metadata(&mut filling.transaction, root, &metadata)
+        });
+        set.map_err(|failure| failure.at(b"", b""))?;
+        Ok(self.transaction.commit()?)
     }
 
     fn item(&mut self, item: StreamItem, source: &mut dyn StreamSource) -> Result<(), PopulateError> {

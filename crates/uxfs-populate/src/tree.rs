@@ -88,7 +88,8 @@ impl<'a> Filling<'a> {
 
     /// The root has been made; it gets the attributes of the source's, if that has one.
     fn root(&mut self, source: &dyn TreeSource) -> Result<(), PopulateError> {
-        let Some(mut metadata) = source.root().cloned() else { return Ok(()) };
+        let root = source.root().cloned().or_else(|| self.adjustments.unnamed_root());
+        let Some(mut metadata) = root else { return Ok(()) };
         let mut root = self.transaction.load_inode(self.root)?;
         self.adjustments.apply(b"", b"", &Kind::Directory(DirectoryId::ROOT), &mut metadata)?;
         let set = self.builder.set_metadata(&mut self.transaction, &mut root, &metadata);

@@ -16,6 +16,7 @@
 //! | [`open`] | any source by its path |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
+//! | [`container`] | images of containers |
 //! | [`layers`] | streams as trees, in order and laid over each other |
 //! | [`protofile`] | prototype files of mkfs.xfs |
 //! | [`labels`] | SELinux labels by path |
@@ -30,12 +31,13 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod container;
 pub mod content;
 pub mod directory;
 mod encoding;
 pub mod entry;
 pub mod error;
-mod host_names;
+pub mod host_names;
 pub mod labels;
 pub mod layers;
 mod lines;

@@ -9,6 +9,7 @@ use std::{
 use uxfs_block::cache::pressure::default_budget_bytes;
 
 use crate::{
+    container::{self, Layer, Platform, Reference, refuse_layout, region::spooled_path},
     directory::{DirectoryOptions, DirectorySource},
     entry::Timestamp,
     error::SourceError,
@@ -38,6 +39,10 @@ pub struct SourceOptions {
     pub contents: Option<PathBuf>,
     /// The time of what a manifest gives none to.
     pub time: Timestamp,
+    /// Of images of containers that are for several platforms; that of the host unless told otherwise.
+    pub platform: Option<Platform>,
+    /// Copies what cannot be read twice to a temporary file first.
+    pub spools_streams: bool,
     /// Memory, about, for the records of files of archives, manifests and layers, and a part of it for the names of each
     /// directory that is being read; by default as much as an image's cache takes. The rest goes to temporary files.
     pub memory_bytes: Option<u64>,
@@ -77,6 +82,7 @@ impl Source {
         }
         let found = std::fs::metadata(path).map_err(|error| SourceError::host(path, "open", error))?;
         if found.is_dir() {
+            refuse_layout(path)?;
             let source = DirectorySource::open(path, options.directory(), reading)?;
             return Ok(Self::Tree(Box::new(source)));
         }
@@ -90,6 +96,25 @@ impl Source {
     }
 }
 
+/// Opens a source as [`open_stream`] does, or the layers of an image of a container.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open_streams(
+    path: &Path,
+    options: &SourceOptions,
+    reading: Reading,
+) -> Result<Vec<Box<dyn StreamSource>>, SourceError> {
+    if let Some(reference) = Reference::parse(path) {
+        return container::open(&reference, options.platform.as_ref(), &options.tar, reading);
+    }
+    if options.spools_streams && !can_be_read_twice(path) {
+        let region = spooled_path(path)?;
+        return Ok(vec![Box::new(Layer::of_archive(region, options.tar.clone(), reading))]);
+    }
+    Ok(vec![open_stream(path, options, reading)?])
+}
+
 /// Opens a source as [`Source::open`] does, and tells it as a stream whatever it is: as one of several layers, in which
 /// [`TarOptions::whiteouts`] speaks of directories too.
 ///
@@ -101,6 +126,7 @@ pub fn open_stream(
     reading: Reading,
 ) -> Result<Box<dyn StreamSource>, SourceError> {
     if path.is_dir() && !is_standard_input(path) {
+        refuse_layout(path)?;
         let tree = DirectorySource::open(path, options.directory(), reading)?;
         let memory_bytes = usize::try_from(options.memory() / LINKS_SHARE).unwrap_or(usize::MAX);
         return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts, memory_bytes)));
@@ -112,9 +138,14 @@ pub fn open_stream(
     }
 }
 
-/// Whether sources can be read twice: not pipes.
+/// Whether a source can be read twice: not a pipe. Images of containers are copied where they come from one.
 pub fn can_be_read_twice(path: &Path) -> bool {
-    !is_standard_input(path) && (path.is_file() || path.is_dir())
+    Reference::parse(path).is_some() || (!is_standard_input(path) && (path.is_file() || path.is_dir()))
+}
+
+/// Whether a source is a directory of the host, whatever it is called.
+pub fn is_directory(path: &Path) -> bool {
+    Reference::parse(path).is_none() && !is_standard_input(path) && path.is_dir()
 }
 
 /// Whatever else has that name.

@@ -10,6 +10,7 @@ use uxfs_source::{
     content::Content,
     entry::{Kind, Metadata, Timestamp},
     error::{ArchiveFault, SourceError},
+    host_names::HostNames,
     labels::Labels,
     layers::Layers,
     manifest::{ManifestSource, Overlay},
@@ -386,7 +387,7 @@ fn read_texts(bytes: &[u8]) {
         overlay.unmatched(2).unwrap();
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(map) = OwnerMap::parse("text", text) {
+    if let Ok(map) = OwnerMap::parse("text", text, &HostNames::default()) {
         let _ = [0, 1, 5, 65_535, u32::MAX].map(|id| (map.user(id), map.group(id)));
     }
     if let Ok(labels) = Labels::from_text("text", text) {
@@ -408,7 +409,7 @@ fn the_texts_themselves_are_good() {
     let mut source = ProtofileSource::open(&path, ProtofileOptions::default()).unwrap();
     assert_eq!(read_all(&mut source).unwrap().0, 4);
     Labels::from_text("text", CONTEXTS).unwrap();
-    OwnerMap::parse("text", OWNERS).unwrap();
+    OwnerMap::parse("text", OWNERS, &HostNames::default()).unwrap();
 }
 
 proptest! {

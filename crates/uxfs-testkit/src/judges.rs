@@ -58,13 +58,17 @@ pub enum Judge {
     Rsync,
     /// A terminal of a fixed size
     Tmux,
+    /// umoci, which makes and unpacks images of containers
+    Umoci,
+    /// skopeo, which copies them from one form to another
+    Skopeo,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -81,6 +85,8 @@ impl Judge {
         Self::Sfdisk,
         Self::Rsync,
         Self::Tmux,
+        Self::Umoci,
+        Self::Skopeo,
         Self::Kernel,
     ];
 
@@ -103,6 +109,8 @@ impl Judge {
             Self::Sfdisk => "sfdisk",
             Self::Rsync => "rsync",
             Self::Tmux => "tmux",
+            Self::Umoci => "umoci",
+            Self::Skopeo => "skopeo",
             Self::Kernel => "kernel",
         }
     }

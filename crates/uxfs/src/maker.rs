@@ -139,8 +139,9 @@ impl Maker {
         self
     }
 
-    /// Fills the image: with a directory of the host, an archive (tar, also packed with gzip, zstd or xz) or a manifest (mtree,
-    /// composefs dump). Several are layers, one over the other, as container images have them.
+    /// Fills the image: with a directory of the host, an archive (tar, also packed with gzip, zstd or xz), a manifest (mtree,
+    /// composefs dump) or an image of a container (`oci:DIR:TAG`, `docker-archive:FILE`). Several are layers, one over the
+    /// other, as container images have them.
     #[must_use]
     pub fn source(mut self, path: impl Into<PathBuf>) -> Self {
         self.sources.push(path.into());

@@ -138,6 +138,58 @@ fn under_pseudo() {
     images_are_what_the_builder_sees("fakeroot-pseudo");
 }
 
+/// Layers of an image of a container keep the owners that the archive has, and a directory over them those that the builder sees.
+fn layers_under(wrapper: &'static str) {
+    let place = Place::new(wrapper);
+    let layer = place.path().join("layer");
+    fs::create_dir_all(layer.join("directory")).unwrap();
+    fs::write(layer.join("directory/of-layer"), "layer").unwrap();
+    common::host("mknod", &[text(&layer.join("zero")), "c", "1", "5"]);
+    common::host("chown", &["-R", "31:32", text(&layer)]);
+    let tar = Judge::GnuTar
+        .command()
+        .current_dir(place.path())
+        .args(["-C", "layer", "-cf", "layer.tar", "."])
+        .status();
+    assert!(tar.unwrap().success());
+    for arguments in [
+        &["init", "--layout", "layout"][..],
+        &["new", "--image", "layout:image"],
+        &["raw", "add-layer", "--image", "layout:image", "layer.tar"],
+    ] {
+        assert!(
+            Judge::Umoci
+                .command()
+                .args(arguments)
+                .current_dir(place.path())
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+    }
+    common::host("chown", &["-R", "65534:65534", text(&place.path().join("layout"))]);
+    place.says(
+        "set -e; mkdir tree; echo two > tree/of-tree; chown 41:42 tree/of-tree; mknod tree/null c 1 3
+        ./uxfs mkfs -q --size 300M --from oci:layout --from tree image",
+    );
+    let image = place.path().join("image");
+    let listed = common::succeeds(&["find", text(&image), "/", "-printf", "%P %y %U:%G\n"]);
+    for line in
+        ["directory d 31:32", "directory/of-layer f 31:32", "zero c 31:32", "of-tree f 41:42", "null c 0:0"]
+    {
+        assert!(listed.lines().any(|found| found == line), "{wrapper}: {line}: {listed}");
+    }
+    repair_is_silent(&image).unwrap();
+}
+
+#[test]
+fn layers_under_fakeroot_and_pseudo() {
+    require!(Judge::Fakeroot, Judge::Pseudo, Judge::Umoci, Judge::GnuTar, Judge::XfsRepair);
+    layers_under("fakeroot");
+    layers_under("fakeroot-pseudo");
+}
+
 #[test]
 fn attributes_go_through_fakeroot() {
     require!(Judge::Fakeroot, Judge::Setfattr);
@@ -159,7 +211,10 @@ fn a_wrapper_that_is_not_heard_is_no_reason_to_lie() {
     fs::create_dir(&tree).unwrap();
     fs::write(tree.join("file"), "contents").unwrap();
     common::succeeds(&["mkfs", "-q", "--size", "300M", text(&image)]);
-    let other = folder.path().join("other");
+    let (other, layout) = (folder.path().join("other"), folder.path().join("layout"));
+    require!(Judge::Umoci);
+    common::host("umoci", &["init", "--layout", text(&layout)]);
+    common::host("umoci", &["new", "--image", &format!("{}:image", text(&layout))]);
     let (file, out) = (tree.join("file"), folder.path().join("out"));
     let commands: [&[&str]; 5] = [
         &["mkfs", "-q", "--size", "300M", "--from", text(&tree), text(&other)],
@@ -180,7 +235,16 @@ fn a_wrapper_that_is_not_heard_is_no_reason_to_lie() {
             assert!(words.contains("uxfs mkfs --from - IMAGE"), "{words}");
         }
         assert!(!other.exists() && !out.exists());
-        // What asks for no owners of the host goes on.
+        // What asks for no owners of the host goes on: archives and images of containers have them.
+        let archive = folder.path().join("archive");
+        common::host("tar", &["-C", text(&tree), "-cf", text(&archive), "."]);
+        for source in [text(&archive).to_owned(), format!("oci:{}", text(&layout))] {
+            let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+            let output =
+                uxfs.args(["mkfs", "-q", "--from", &source, text(&other)]).env(variable, value).output();
+            assert!(output.unwrap().status.success(), "{source}");
+            fs::remove_file(&other).unwrap();
+        }
         let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
         assert!(uxfs.args(["ls", text(&image)]).env(variable, value).output().unwrap().status.success());
     }

@@ -322,6 +322,31 @@ fn a_loop_device_and_its_file_have_one_writer() {
     repair_is_silent(&place.disk).unwrap();
 }
 
+/// As systemd-repart and `udevadm lock` do it for the tools that they call.
+#[test]
+fn a_lock_of_the_caller_is_no_other_user() {
+    require!(Judge::Kernel, Judge::XfsRepair);
+    let folder = TempDir::new().unwrap();
+    let image = folder.path().join("image");
+    File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let device = LoopDevice::attach(&[], &image);
+    let mkfs = ["mkfs", "-q", "-f", text(&device.0)];
+    let mut caller = Command::new("flock");
+    let done = caller.arg(&device.0).arg(env!("CARGO_BIN_EXE_uxfs")).args(mkfs).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // Anybody else's keeps this one away.
+    let mut other = Command::new("flock");
+    let mut other = other.arg("-o").arg(&device.0).args(["sleep", "8"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while uxfs(&mkfs).status.success() {
+        assert!(Instant::now() < deadline, "it does not lock");
+    }
+    is_refused(&mkfs, &[CHANGING]);
+    assert!(other.wait().unwrap().success());
+    drop(device);
+    repair_is_silent(&image).unwrap();
+}
+
 #[test]
 fn partitions_are_parts_of_their_disk() {
     require!(Judge::Kernel, Judge::XfsRepair);

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read},
+    ops::Range,
     os::fd::AsFd,
     sync::Arc,
 };
@@ -18,10 +19,10 @@ const BUFFER_BYTES: usize = 256 << 10;
 const LEAST_BYTES: usize = 4 << 10;
 
 enum Origin {
-    /// Not packed, and as long as it says.
+    /// Not packed: these bytes of a file.
     File {
         file: Arc<File>,
-        length_bytes: u64,
+        bytes: Range<u64>,
     },
     Stream(Box<dyn Read + Send>),
 }
@@ -35,22 +36,24 @@ pub(super) struct Input {
     filled: usize,
     /// How much of a file is read next.
     next_bytes: usize,
-    /// Of `at`, in the archive.
+    /// Of `at`, in the file or the stream.
     position: u64,
+    /// Where the archive begins there.
+    start: u64,
 }
 
 impl Input {
-    pub(super) fn of_file(name: Shown, file: Arc<File>, length_bytes: u64) -> Self {
-        Self::new(name, Origin::File { file, length_bytes })
+    pub(super) fn of_file(name: Shown, file: Arc<File>, bytes: Range<u64>) -> Self {
+        Self::new(name, bytes.start, Origin::File { file, bytes })
     }
 
     pub(super) fn of_stream(name: Shown, stream: Box<dyn Read + Send>) -> Self {
-        Self::new(name, Origin::Stream(stream))
+        Self::new(name, 0, Origin::Stream(stream))
     }
 
-    fn new(name: Shown, origin: Origin) -> Self {
+    fn new(name: Shown, start: u64, origin: Origin) -> Self {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { name, origin, buffer, at: 0, filled: 0, next_bytes: BUFFER_BYTES, position: 0 }
+        Self { name, origin, buffer, at: 0, filled: 0, next_bytes: BUFFER_BYTES, position: start, start }
     }
 
     /// The archive, where its data can be read from it later.
@@ -61,12 +64,17 @@ impl Input {
         }
     }
 
+    /// Where the next byte lies in the file or the stream, which may hold more than the archive.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
+    pub(super) fn is_at_start(&self) -> bool {
+        self.position == self.start
+    }
+
     pub(super) fn fault(&self, fault: ArchiveFault) -> SourceError {
-        SourceError::Archive { archive: self.name.clone(), offset: self.position, fault }
+        SourceError::Archive { archive: self.name.clone(), offset: self.position - self.start, fault }
     }
 
     fn truncated(&self, within: &'static str) -> SourceError {
@@ -84,8 +92,10 @@ impl Input {
 
     fn fill(&mut self) -> Result<usize, SourceError> {
         let read = match &mut self.origin {
-            Origin::File { file, .. } => {
-                let part = self.buffer.get_mut(..self.next_bytes).unwrap_or_default();
+            Origin::File { file, bytes } => {
+                let left_bytes =
+                    usize::try_from(bytes.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
+                let part = self.buffer.get_mut(..self.next_bytes.min(left_bytes)).unwrap_or_default();
                 self.next_bytes = (self.next_bytes * 2).min(BUFFER_BYTES);
                 read_full(file.as_fd(), part, self.position).map_err(io::Error::from)
             }
@@ -165,7 +175,7 @@ impl Input {
     /// Whether so many bytes follow, as far as that is known.
     pub(super) fn expect(&self, bytes: u64, within: &'static str) -> Result<(), SourceError> {
         match &self.origin {
-            Origin::File { length_bytes, .. } if bytes > length_bytes.saturating_sub(self.position) => {
+            Origin::File { bytes: all, .. } if bytes > all.end.saturating_sub(self.position) => {
                 Err(self.truncated(within))
             }
             _ => Ok(()),

@@ -101,7 +101,7 @@ impl Parser {
         let mut is_begun = false;
         loop {
             let block = match self.input.block()? {
-                None if self.input.position() == 0 => return Err(self.fault(ArchiveFault::Empty)),
+                None if self.input.is_at_start() => return Err(self.fault(ArchiveFault::Empty)),
                 // Two zero blocks, or just the end.
                 Some(block) if block.iter().any(|byte| *byte != 0) => block,
                 _ if is_begun => return Err(self.fault(ArchiveFault::Truncated { within: "a member" })),

@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{BufReader, Read},
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -77,7 +78,7 @@ impl TarSource {
             let length =
                 read_full(std::os::fd::AsFd::as_fd(&file), &mut start, 0).map_err(|e| failed(e.into()))?;
             match Packing::of(start.get(..length).unwrap_or_default()) {
-                Packing::None => Input::of_file(name.clone(), Arc::new(file), found.len()),
+                Packing::None => Input::of_file(name.clone(), Arc::new(file), 0..found.len()),
                 _ => Input::of_stream(name.clone(), unpack(BufReader::new(file)).map_err(failed)?),
             }
         } else {
@@ -101,6 +102,27 @@ impl TarSource {
         let unpacked = unpacked.map_err(|error| SourceError::io(&name.0, "read", error))?;
         let input = Input::of_stream(name.clone(), unpacked);
         Self::start(name, None, input, options, Reading::Everything)
+    }
+
+    /// Begins to read an archive that lies, not packed, in these bytes of a file. It cannot restart.
+    pub(crate) fn of_bytes(
+        name: Shown,
+        file: Arc<File>,
+        bytes: Range<u64>,
+        options: TarOptions,
+        reading: Reading,
+    ) -> Result<Self, SourceError> {
+        Self::start(name.clone(), None, Input::of_file(name, file, bytes), options, reading)
+    }
+
+    /// Begins to read an archive that has been unpacked. It cannot restart.
+    pub(crate) fn of_unpacked(
+        name: Shown,
+        stream: Box<dyn Read + Send>,
+        options: TarOptions,
+        reading: Reading,
+    ) -> Result<Self, SourceError> {
+        Self::start(name.clone(), None, Input::of_stream(name, stream), options, reading)
     }
 
     fn start(

@@ -1,6 +1,8 @@
 //! The command as people use it, and trees to fill images from.
 #![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
+pub mod layers;
+
 use std::{
     fs,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
@@ -9,9 +11,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+/// Behind the times of all files that tests make: those of `mkfs --from` are clamped to it.
+pub const NOW: &str = "2000000000";
+
 pub fn uxfs(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
-    command.args(arguments).env("SOURCE_DATE_EPOCH", "1700000000").env("DETERMINISTIC_SEED", "1");
+    let epoch = if arguments.contains(&"--from") { NOW } else { "1700000000" };
+    command.args(arguments).env("SOURCE_DATE_EPOCH", epoch).env("DETERMINISTIC_SEED", "1");
     command.output().unwrap()
 }
 

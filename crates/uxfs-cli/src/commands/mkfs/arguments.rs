@@ -20,14 +20,15 @@ Sizes are in bytes or have a unit: k, m, g, t, p, e. In sub-options there are al
 may be hexadecimal (0x…) or octal (0…).
 
 With SOURCE_DATE_EPOCH (seconds since 1970), DETERMINISTIC_SEED (any value) and -m uuid= set, two runs write the same \
-bytes.";
+bytes. SOURCE_DATE_EPOCH is the time of making, and of files of --from that are younger; --clamp-mtime and --all-time \
+say otherwise for files.";
 
 /// Arguments of `uxfs mkfs`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --partition 2 disk.img",
+    after_help = "Examples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --from oci:layout:latest disk.img\n          tar c . | uxfs mkfs --from - disk.img\n          uxfs mkfs --partition 2 disk.img",
     long_about = "Make a file system",
-    after_long_help = format!("{LONG_HELP}\n\nExamples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --partition 2 disk.img"),
+    after_long_help = format!("{LONG_HELP}\n\nExamples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img\n          uxfs mkfs --from oci:layout:latest disk.img\n          tar c . | uxfs mkfs --from - disk.img\n          uxfs mkfs --partition 2 disk.img"),
     disable_version_flag = true
 )]
 pub struct Arguments {

@@ -105,9 +105,11 @@ pub fn tell_problems(report: &Report, source: &Path) {
     }
 }
 
-/// The exit code: of the files that became shorter while they were read, the image has not what the source had.
+/// The exit code: of files that became shorter while they were read, or could not be read, the image has not what the source
+/// had.
 pub fn exit(report: Option<&Report>) -> Exit {
-    if report.is_some_and(|report| report.missing_bytes > 0) { Exit::Failed } else { Exit::Success }
+    let lacks = |report: &Report| report.missing_bytes > 0 || report.unreadable_count > 0;
+    if report.is_some_and(lacks) { Exit::Failed } else { Exit::Success }
 }
 
 /// The report as a document.
@@ -124,5 +126,6 @@ pub fn document(report: &Report) -> Value {
         "shared_bytes": report.shared_bytes,
         "missing_bytes": report.missing_bytes,
         "problems": report.problem_count,
+        "unreadable": report.unreadable_count,
     })
 }

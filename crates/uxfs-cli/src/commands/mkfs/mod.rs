@@ -5,6 +5,7 @@
 //! | [`arguments`] | the command line |
 //! | [`config`] | configuration files, read and written |
 //! | [`source`] | what it is filled with |
+//! | [`times`] | other times than the source's |
 //! | [`filled`] | making and filling in one go |
 
 use std::{
@@ -27,7 +28,7 @@ use uxfs_mkfs::{
 };
 
 use uxfs_populate::{adjust::Adjustments, contents::Contents, fit::Fit, make::Making, report::Report};
-use uxfs_source::{open::Source, tree::Reading};
+use uxfs_source::{entry::Timestamp, open::Source};
 
 use self::{
     arguments::WantedSize,
@@ -49,6 +50,7 @@ mod arguments;
 mod config;
 mod filled;
 mod source;
+mod times;
 
 pub use arguments::Arguments;
 
@@ -75,6 +77,8 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let is_dry_run = arguments.dry_run || options.has(Setting::ConfigMake);
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
+    let epoch =
+        std::env::var_os(TIME_VARIABLE).filter(|_| problem.is_none()).map(|_| timestamp(identity.now));
     if let Some(problem) = problem {
         notice!(Note::Option, "warning: {problem}");
     }
@@ -86,7 +90,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         remains::made(path);
     }
     let part = arguments.place.find_to_make(path)?;
-    let mut filling = Filling::open(arguments, &options, path, &identity)?;
+    let mut filling = Filling::open(arguments, &options, path, &identity, epoch)?;
     let size = match &mut filling {
         Some(filling) if is_fitted(arguments, path) => {
             options.size_bytes = Some(filling.fit(arguments, &options, &identity, path)?);
@@ -182,6 +186,22 @@ fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Optio
     Ok((identity, problem))
 }
 
+/// Says how many files were left out; each has been named.
+fn tell_unreadable(report: &Report) {
+    if report.unreadable_count > 0 {
+        notice!(
+            Note::Source,
+            "{} of the source could not be read and are not in the image, or not whole",
+            report.unreadable_count
+        );
+    }
+}
+
+/// A time as sources have it.
+fn timestamp(time: uxfs_volume::inode::Timestamp) -> Timestamp {
+    Timestamp { seconds: time.seconds, nanoseconds: time.nanoseconds }
+}
+
 /// The opened sources of a file system.
 struct Filling {
     name: PathBuf,
@@ -197,20 +217,22 @@ impl Filling {
         options: &Options,
         path: &Path,
         identity: &Identity,
+        epoch: Option<Timestamp>,
     ) -> Result<Option<Self>, Failure> {
+        let now = timestamp(identity.now);
         let proto = options.text(Setting::ProtoFile).map(|proto| Proto {
             path: Path::new(proto),
             keeps_access_times: options.switch(Setting::ProtoAccessTime, false),
             slashes_are_spaces: options.switch(Setting::ProtoSlashesAreSpaces, false),
-            now: identity.now,
+            now,
         });
         if proto.is_none() && !arguments.source.is_given() {
             return Ok(None);
         }
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
-        let contents = arguments.source.open(proto.as_ref(), path, Reading::Everything)?;
-        let adjustments = arguments.source.adjustments()?;
+        let contents = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path))?;
+        let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
         Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))
     }
@@ -261,6 +283,7 @@ impl Filling {
         let closing = Closing::begin("filled with");
         let (written, report) = self.make(arguments, options, device, layout, identity)?;
         filled::tell_problems(&report, &self.name);
+        tell_unreadable(&report);
         arguments.source.tell_unmatched(&mut self.adjustments);
         let closing = filled::close(closing, &report, &**device);
         Ok(Made { written, report: Some(report), closing: Some(closing) })

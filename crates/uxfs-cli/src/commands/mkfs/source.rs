@@ -12,10 +12,12 @@ use std::{
 use uxfs_block::cache::pressure::default_budget_bytes;
 use uxfs_populate::{MEMORY_SHARE, Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
+    container::{self, Form, Platform, Reference},
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
     error::{Shown, SourceError},
+    host_names::HostNames,
     labels::Labels,
     manifest::{Overlay, Unmatched},
     open::{Source, SourceOptions},
@@ -25,17 +27,28 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, kind::Note, output::notice, overwrite::Input, text::parse_size};
+use super::times::TimeArguments;
+use crate::{
+    failure::Failure,
+    kind::Note,
+    output::notice,
+    overwrite::{Input, path_within},
+    text::parse_size,
+};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
-    /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input) or a manifest
-    /// (mtree, composefs dump); several sources, of any kind, are layered like those of a container image
+    /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input), a manifest
+    /// (mtree, composefs dump) or an image of a container (oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF]);
+    /// several sources, of any kind, are layered like those of a container image
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
-    /// Skip unreadable files, and list them
+    /// With images of containers for several platforms: the one to take [default: this machine's]
+    #[arg(long, value_name = "OS/ARCH[/VARIANT]", requires = "from")]
+    platform: Option<Platform>,
+    /// Make the image without unreadable files, and list them; the exit code is 1 then
     #[arg(long)]
     skip_unreadable: bool,
     /// Do not cross file system boundaries: mount points stay empty directories
@@ -44,10 +57,15 @@ pub struct SourceArguments {
     /// Keep the source's access times; by default they are the time at which the image is made
     #[arg(long)]
     atime: bool,
+    #[command(flatten)]
+    times: TimeArguments,
     /// Map owners: comma-separated rules FROM:TO, FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: in front for users or
-    /// groups only; or a file of such rules
+    /// groups only; or a file of such rules. FROM and TO are numbers, or names of this machine
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,
+    /// Directory with files passwd and group for the names in --owner-map [default: /etc]
+    #[arg(long, value_name = "DIR", requires = "owner_map")]
+    owner_names: Option<PathBuf>,
     /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
     manifest: Option<PathBuf>,
@@ -94,23 +112,24 @@ impl SourceArguments {
 
     /// The files that are read.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = Input<'_>> {
-        let sources = self.from.iter().map(|path| Input::new("source", path));
+        let sources = self.from.iter().map(|path| Input::new("source", container::path_of(path)));
         let manifests = self.manifest.iter().map(|path| Input::new("manifest", path));
         let contexts = self.file_contexts.iter().map(|path| Input::new("file of labels", path));
         let owners = self.owner_map.iter().map(|path| Input::new("owner map", Path::new(path)));
         sources.chain(manifests).chain(contexts).chain(owners)
     }
 
-    /// Opens all that is named. `image` is left out where it lies in the source itself.
+    /// Opens all that is named. `image` is left out where it lies in the source itself. To fit an image the sources are
+    /// read twice.
     pub fn open(
         &self,
         proto: Option<&Proto<'_>>,
         image: &Path,
-        reading: Reading,
+        is_fitted: bool,
     ) -> Result<Contents, Failure> {
         if let Some(proto) = proto.filter(|proto| !proto.path.is_dir()) {
             let options = ProtofileOptions {
-                time: Timestamp { seconds: proto.now.seconds, nanoseconds: proto.now.nanoseconds },
+                time: proto.now,
                 access_times: proto.keeps_access_times,
                 slashes_are_spaces: proto.slashes_are_spaces,
             };
@@ -120,12 +139,32 @@ impl SourceArguments {
         let paths: Vec<&Path> =
             proto.map(|proto| proto.path).into_iter().chain(self.from.iter().map(PathBuf::as_path)).collect();
         let itself = image_identity(image);
-        if let Some(path) = paths.iter().find(|path| path.is_file() && image_identity(path) == itself) {
+        let is_itself = |path: &Path| path.is_file() && image_identity(path) == itself;
+        if let Some(path) = paths.iter().find(|path| is_itself(container::path_of(path))) {
             let message = format!("{}: is the image itself and cannot be its source", path.display());
             return Err(Failure::usage(message));
         }
-        let options = self.source_options(itself, paths.len() > 1);
-        Ok(Contents::open(&paths, &options, reading)?)
+        self.check_containers(image)?;
+        let mut options = self.source_options(itself, paths.len() > 1);
+        options.spools_streams = is_fitted;
+        Ok(Contents::open(&paths, &options, Reading::Everything)?)
+    }
+
+    /// Refuses options that mean nothing without images of containers, and an image in the place of a part of one.
+    fn check_containers(&self, image: &Path) -> Result<(), Failure> {
+        let containers: Vec<_> = self.from.iter().filter_map(|path| Reference::parse(path)).collect();
+        if self.platform.is_some() && containers.is_empty() {
+            let failure =
+                Failure::usage("--platform chooses among images of containers, and no source is one");
+            return Err(failure.with_remedy("name it as oci:DIR, oci-archive:FILE or docker-archive:FILE"));
+        }
+        let layouts = containers.iter().filter(|reference| reference.form == Form::Layout);
+        for Reference { path, .. } in layouts {
+            if image.is_file() && path_within(path, image).is_some_and(|within| within.starts_with("blobs")) {
+                return Err(Failure::usage(format!("lies among the blobs of its source {}", path.display())));
+            }
+        }
+        Ok(())
     }
 
     fn memory_bytes(&self) -> Option<u64> {
@@ -143,7 +182,8 @@ impl SourceArguments {
             directory.threads = threads.max(1);
         }
         let tar = TarOptions { whiteouts: is_layered, ..TarOptions::default() };
-        SourceOptions { directory, tar, memory_bytes: self.memory_bytes(), ..SourceOptions::default() }
+        let (memory_bytes, platform) = (self.memory_bytes(), self.platform.clone());
+        SourceOptions { directory, tar, memory_bytes, platform, ..SourceOptions::default() }
     }
 
     /// Reports what `--manifest` describes and the source does not have. The image is made all the same.
@@ -166,29 +206,35 @@ impl SourceArguments {
         }
     }
 
-    /// Reads what changes the sources' metadata.
-    pub fn adjustments(&self) -> Result<Adjustments, Failure> {
-        let owners = match &self.owner_map {
-            None => OwnerMap::default(),
-            Some(rules) if Path::new(rules).is_file() => {
-                let text = std::fs::read_to_string(rules)
-                    .map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
-                OwnerMap::parse(rules, &text)?
-            }
-            Some(rules) => OwnerMap::parse("--owner-map", rules)?,
-        };
+    /// Reads what changes the sources' metadata. `epoch` is what SOURCE_DATE_EPOCH says.
+    pub fn adjustments(&self, epoch: Option<Timestamp>, now: Timestamp) -> Result<Adjustments, Failure> {
+        // Prototypes are filled as mkfs.xfs fills them.
+        let times = self.times.rule(epoch.filter(|_| self.is_given()), now)?;
+        let owners = self.owners()?;
         let memory_bytes = self.memory_bytes().unwrap_or_else(default_budget_bytes) / MANIFEST_SHARE;
         let open = |path| Overlay::open(path, memory_bytes);
         let overlay = self.manifest.as_deref().map(open).transpose()?;
         let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
         let labels = if paths.is_empty() { None } else { Some(Labels::open(&paths)?) };
-        Ok(Adjustments { owners, overlay, labels })
+        Ok(Adjustments { owners, overlay, times, labels })
+    }
+
+    fn owners(&self) -> Result<OwnerMap, Failure> {
+        let Some(rules) = &self.owner_map else { return Ok(OwnerMap::default()) };
+        let names = self.owner_names.as_deref().map(HostNames::of_folder).transpose()?.unwrap_or_default();
+        if !Path::new(rules).is_file() {
+            return Ok(OwnerMap::parse("--owner-map", rules, &names)?);
+        }
+        let text = std::fs::read_to_string(rules);
+        let text = text.map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
+        Ok(OwnerMap::parse(rules, &text, &names)?)
     }
 
     /// How the file system is filled.
     pub fn options(&self, proto: Option<&Proto<'_>>) -> Options {
+        let has_access_times = self.atime || self.times.sets_all();
         let mut options = Options {
-            keeps_access_times: self.atime || proto.is_some_and(|proto| proto.keeps_access_times),
+            keeps_access_times: has_access_times || proto.is_some_and(|proto| proto.keeps_access_times),
             ..Options::default()
         };
         if let Some(threads) = self.threads {
@@ -211,7 +257,7 @@ pub struct Proto<'a> {
     /// `slashes_are_spaces=1`.
     pub slashes_are_spaces: bool,
     /// The time of files that a prototype file names.
-    pub now: uxfs_volume::inode::Timestamp,
+    pub now: Timestamp,
 }
 
 /// The image itself: it may lie in the tree that it is filled from.
@@ -221,7 +267,14 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        Self::caused_by(&error)
+        let failure = Self::caused_by(&error);
+        match &error {
+            // A list of paths comes before.
+            SourceError::Unreadable(_) => {
+                failure.with_remedy("--skip-unreadable makes the image without them")
+            }
+            _ => failure,
+        }
     }
 }
 
@@ -229,6 +282,7 @@ impl From<PopulateError> for Failure {
     fn from(error: PopulateError) -> Self {
         match error {
             PopulateError::Image(error) => error.into(),
+            PopulateError::Source(error) => error.into(),
             error => Self::caused_by(&error),
         }
     }

@@ -1,8 +1,17 @@
 //! Errors and problems.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`container`] | what is wrong with an image of a container |
+//! | here | all others |
+
+pub mod container;
 
 use std::{fmt, io, path::PathBuf};
 
 use thiserror::Error;
+
+pub use container::ContainerFault;
 
 /// Most paths that are kept of what could not be read; beyond that they are counted.
 pub const MAX_PATHS_KEPT: usize = 10_000;
@@ -93,6 +102,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the host refused to give a file or a part of it.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Unlistable(_) | Self::UnreadableAttribute { .. })
+    }
+
     /// Whether content or attributes of the source are missing.
     pub fn is_loss(&self) -> bool {
         !matches!(self, Self::Ignored(_))
@@ -180,6 +194,14 @@ pub enum SourceError {
         path: Shown,
         /// The fault.
         fault: LayerFault,
+    },
+    /// An image of a container that is not what it says.
+    #[error("{image}: {fault}")]
+    Container {
+        /// The layout, the archive or the layer.
+        image: Shown,
+        /// The fault.
+        fault: ContainerFault,
     },
     /// Records beyond the memory limit cannot be kept in a temporary file.
     #[error(transparent)]
