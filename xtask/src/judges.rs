@@ -18,12 +18,16 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 10] = [
+const HELPERS: [(&str, &str); 14] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
     ("kmod", "modprobe"),
     ("zstd", "zstd"),
+    ("zstd", "pzstd"),
+    ("xz-utils", "xz"),
+    ("tabix", "bgzip"),
+    ("qemu-utils", "qemu-img"),
     ("libarchive-tools", "bsdtar"),
     ("acl", "setfacl"),
     ("attr", "setfattr"),

@@ -52,13 +52,21 @@ pub enum Judge {
     Pseudo,
     /// `sfdisk` of util-linux
     Sfdisk,
+    /// `qemu-img` and `qemu-io`, which come together
+    QemuImg,
+    /// `pzstd` and `zstd`, which come together
+    Pzstd,
+    /// `xz`
+    Xz,
+    /// `bgzip`
+    Bgzip,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -72,6 +80,10 @@ impl Judge {
         Self::Fakeroot,
         Self::Pseudo,
         Self::Sfdisk,
+        Self::QemuImg,
+        Self::Pzstd,
+        Self::Xz,
+        Self::Bgzip,
         Self::Kernel,
     ];
 
@@ -91,6 +103,10 @@ impl Judge {
             Self::Fakeroot => "fakeroot",
             Self::Pseudo => "fakeroot-pseudo",
             Self::Sfdisk => "sfdisk",
+            Self::QemuImg => "qemu-img",
+            Self::Pzstd => "pzstd",
+            Self::Xz => "xz",
+            Self::Bgzip => "bgzip",
             Self::Kernel => "kernel",
         }
     }

@@ -19,8 +19,8 @@ use uxfs_volume::error::Error;
 
 use crate::{
     commands::{Context, repair::undo_files},
-    compressed,
     failure::{About, Exit, Failure, Outcome},
+    forms,
     image::EngineArgument,
     output::Output,
     overwrite,
@@ -121,12 +121,7 @@ impl Arguments {
                 format!("the repair was of the file system at byte {repaired}, not of that at byte {given}");
             return Err(Failure::failed(message));
         }
-        let is_packed = compressed::is_packed(&self.image)
-            .map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
-        if is_packed {
-            let failure = Failure::failed("a compressed image cannot be changed");
-            return Err(failure.with_remedy("give the unpacked one that was repaired"));
-        }
+        forms::refuse_changes(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             writable: true,

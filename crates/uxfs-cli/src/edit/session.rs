@@ -22,9 +22,9 @@ use uxfs_volume::{
 };
 
 use crate::{
-    compressed,
     edit::{just_made::JustMade, people::People, report::Report, report::shown},
     failure::{About, Failure},
+    forms,
     glob::{GlobArguments, Globs, no_match},
     image::{EngineArgument, no_file_system, not_for_changes},
     in_use,
@@ -191,9 +191,7 @@ impl EditArguments {
     /// # Errors
     /// It cannot be opened; it is mounted; a loop device or another command changes it.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        if compressed::is_packed(&self.image).unwrap_or(false) {
-            return Err(Failure::failed("a compressed image cannot be changed (unpack it with zstd -d)"));
-        }
+        forms::refuse_changes(&self.image)?;
         let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
