@@ -1,6 +1,6 @@
 //! Images in other forms than the plain one: compressed, or disks of virtual machines. They are read, and not changed.
 
-use std::{path::Path, sync::Arc};
+use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use uxfs_block::{
     cache::pressure,
@@ -15,7 +15,7 @@ use uxfs_image::{
 };
 use uxfs_volume::error::Error;
 
-use crate::{failure::Failure, in_use, output::notice};
+use crate::{failure::Failure, in_use, output::notice, text::escaped};
 
 /// The form of an image. `None` where it is plain, or cannot be looked at: opening it says why.
 pub(crate) fn of(image: &Path) -> Option<Form> {
@@ -35,7 +35,8 @@ pub(crate) fn open(
     // The place of the file system is one in what is unpacked.
     let options = OpenOptions { start_bytes: 0, ..*options };
     let file = engine::open(image, &options).map_err(|error| in_use::not_opened_to_read(error, image))?;
-    let tell = |path: &Path| notice!("{} is based on {}", image.display(), path.display());
+    let tell =
+        |path: &Path| notice!("{} is based on {}", image.display(), escaped(path.as_os_str().as_bytes()));
     let files = if follows_files { BackingFiles::Allowed(&tell) } else { BackingFiles::Refused };
     Ok(open::open(form, &file, image, Options { files, cache_bytes: pressure::default_budget_bytes() })?)
 }

@@ -194,11 +194,11 @@ fn partitions_are_found_in_all_forms() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let plain = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
     let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
-    for kind in ["gpt", "mbr"] {
+    for (kind, step) in [("gpt", 1), ("mbr", 3)] {
         let disk = partitioned(folder.path(), &plain, kind);
         let label = if kind == "gpt" { "root" } else { "2" };
         let told = uxfs(&["ls", text(&disk)]);
-        for way in &WAYS {
+        for way in WAYS.iter().step_by(step) {
             let packed = way.pack(&disk, folder.path());
             for options in [&["--partition", "2"][..], &["--partition", label], &["--offset", "5M"]] {
                 let found = run(&["ls", "-lR", "IMAGE"], options, &packed, Some(way));
@@ -227,7 +227,7 @@ fn snapshots_and_files_below_are_as_qemu_sees_them() {
     let source = path("source");
     fs::create_dir(&source).unwrap();
     common::tree(&source);
-    succeeds(&["put", text(&changed), text(&source), "/source"]);
+    succeeds(&["put", "-r", text(&changed), text(&source), "/source"]);
     // What differs is written by QEMU, over a snapshot and over a file below.
     let (snapshot, overlay, top) = (path("snapshot"), path("overlay"), path("top"));
     host("qemu-img", &["convert", "-f", "raw", "-O", "qcow2", text(&base), text(&snapshot)]);
@@ -326,7 +326,7 @@ fn damage_in_a_piece_is_told() {
     let middle = bytes.len() / 3;
     bytes[middle..middle + 64].fill(0x55);
     fs::write(&packed, bytes).unwrap();
-    let output = uxfs(&["check", text(&packed)]);
+    let output = uxfs(&["extract", text(&packed), "--tar", "/dev/null"]);
     let all = words(&output) + &String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && all.contains("what xz has packed at byte"), "{all}");
 }
@@ -338,11 +338,11 @@ fn mounts_for_reading_show_forms_that_are_read_in_place() {
     let source = place.folder.path().join("source");
     fs::create_dir(&source).unwrap();
     common::tree(&source);
-    succeeds(&["put", text(&place.image), text(&source), "/source"]);
+    succeeds(&["put", "-r", text(&place.image), text(&source), "/source"]);
     let plain = place.image.clone();
     let disk = partitioned(place.folder.path(), &plain, "gpt");
-    for (image, at) in [(&plain, "offset=0"), (&disk, "partition=2"), (&disk, "offset=5M")] {
-        for way in &WAYS {
+    for (image, at, step) in [(&plain, "offset=0", 1), (&disk, "partition=2", 4), (&disk, "offset=5M", 7)] {
+        for way in WAYS.iter().step_by(step) {
             place.image = way.pack(image, place.folder.path());
             let refused = place.mount(&["-o", at]);
             let name = if way.is_qcow2() { "a qcow2 disk" } else { "compressed with " };

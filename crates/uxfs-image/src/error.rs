@@ -33,7 +33,7 @@ pub enum ImageError {
         source: io::Error,
     },
     /// Its own structures contradict themselves.
-    #[error("a damaged qcow2 disk: {0}")]
+    #[error("a qcow2 disk that is damaged: {0}")]
     Damaged(String),
     /// It has something that is not read here.
     #[error("{what}")]
@@ -56,7 +56,9 @@ impl ImageError {
             Self::Device(_) | Self::Unpack { .. } => None,
             Self::NoRoom(_) => Some(ROOM),
             Self::NoDirectory { .. } => Some("set TMPDIR to another directory"),
-            Self::Damaged(_) => Some("qemu-img check tells more"),
+            Self::Damaged(_) => {
+                Some("qemu-img check tells more; what QEMU reads of it: qemu-img convert -O raw")
+            }
             Self::Unsupported { remedy, .. } => Some(remedy),
         }
     }

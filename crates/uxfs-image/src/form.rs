@@ -42,7 +42,8 @@ impl Form {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
             // A frame that is to be skipped may come first, as pzstd has it.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
-            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            // deflate is the only method that there is.
+            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
             [0xfd, b'7', b'z', b'X', ..] => Some(Self::Xz),
             [b'Q', b'F', b'I', 0xfb, ..] => Some(Self::Qcow2),
             [b'B', b'Z', b'h', ..] => Some(Self::Bzip2),

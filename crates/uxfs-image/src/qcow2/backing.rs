@@ -59,7 +59,10 @@ pub(super) fn open(
         }
         let next = open_plain(&path)?;
         if opened.iter().any(|file| file.identity() == next.identity()) {
-            return Err(ImageError::Damaged(format!("{} is based on itself", path.display())));
+            return Err(ImageError::Damaged(format!(
+                "{} is based on itself",
+                shown(path.as_os_str().as_bytes())
+            )));
         }
         if is_qcow2(&backing)? {
             let header = Header::read(&*next)?;
@@ -82,13 +85,13 @@ fn allowed_path(backing: &BackingName, of: &Path, options: Options<'_>) -> Resul
     let name = Path::new(OsStr::from_bytes(&backing.name));
     let first = backing.name.split(|byte| *byte == b'/').next().unwrap_or_default();
     let BackingFiles::Allowed(tell) = options.files else {
-        let what = format!("a qcow2 disk that is based on another file, {}", name.display());
+        let what = format!("a qcow2 disk that is based on another file, {}", shown(&backing.name));
         return Err(ImageError::Unsupported { what, remedy: ALLOW });
     };
     if first.contains(&b':') {
         return Err(unsupported(format!(
             "a qcow2 disk that is based on {}, which is no file",
-            name.display()
+            shown(&backing.name)
         )));
     }
     let path = of.parent().unwrap_or(Path::new("")).join(name);
@@ -98,7 +101,8 @@ fn allowed_path(backing: &BackingName, of: &Path, options: Options<'_>) -> Resul
 
 fn open_plain(path: &Path) -> Result<Arc<dyn BlockDevice>> {
     let options = OpenOptions { engine: Engine::Sync, lock: Lock::Shared, ..OpenOptions::default() };
-    let failed = |why: String| unsupported(format!("it is based on {}: {why}", path.display()));
+    let failed =
+        |why: String| unsupported(format!("it is based on {}: {why}", shown(path.as_os_str().as_bytes())));
     let file = engine::open(path, &options).map_err(|error| failed(error.to_string()))?;
     // Devices have no inode.
     match file.identity().and_then(|identity| identity.inode) {
@@ -112,14 +116,22 @@ fn is_qcow2(backing: &BackingName) -> Result<bool> {
     match backing.format.as_deref() {
         Some(b"raw") => Ok(false),
         Some(b"qcow2") => Ok(true),
-        Some(other) => Err(unsupported(format!(
-            "a qcow2 disk that is based on a file of the format {}",
-            String::from_utf8_lossy(other).escape_debug()
-        ))),
+        Some(other) => {
+            Err(unsupported(format!("a qcow2 disk that is based on a file of the format {}", shown(other))))
+        }
         None => Err(unsupported(
             "a qcow2 disk that does not say which format the file has that it is based on".to_owned(),
         )),
     }
+}
+
+/// A name that the disk chose, for messages: without bytes that could steer a terminal.
+fn shown(name: &[u8]) -> String {
+    let characters = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    String::from_utf8_lossy(name).chars().map(characters).collect()
 }
 
 fn unsupported(what: String) -> ImageError {

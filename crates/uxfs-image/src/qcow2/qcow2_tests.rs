@@ -217,6 +217,7 @@ fn files_that_a_disk_is_based_on_are_read_where_that_is_allowed() {
         ("json:{}", "raw", "is no file"),
         ("nbd:host:1", "raw", "is no file"),
         ("missing", "raw", "cannot open it"),
+        ("\x1b[31mred", "raw", "based on "),
         (".", "raw", "cannot open it"),
         ("base", "vmdk", "of the format vmdk"),
         ("base", "", "of the format "),
@@ -226,7 +227,8 @@ fn files_that_a_disk_is_based_on_are_read_where_that_is_allowed() {
     ] {
         let file = on_disk(&based_on(&disk, name, format), &path("loop"));
         let error = open(&file, &path("loop"), allowed).unwrap_err();
-        assert!(error.to_string().contains(words), "{name} {format}: {error}");
+        let told = error.to_string();
+        assert!(told.contains(words) && !told.contains('\x1b'), "{name} {format}: {told:?}");
     }
     // A chain without end.
     for number in 0..20 {
