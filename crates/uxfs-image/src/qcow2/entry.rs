@@ -44,7 +44,7 @@ pub(super) fn mapping(
     let cluster_offset = entry & OFFSET_MASK;
     match parts {
         Some((bitmap, part)) => {
-            let (is_there, is_zero) = (bitmap >> part & 1 != 0, bitmap >> (part + 32) & 1 != 0);
+            let (is_there, is_zero) = ((bitmap >> part) & 1 != 0, (bitmap >> (part + 32)) & 1 != 0);
             match (is_zero, is_there) {
                 (true, _) => Mapping::Zero,
                 (_, true) => Mapping::Data { cluster_offset },
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(mapping(0x50001, None, 16, false), Mapping::Data { cluster_offset: 0x50000 });
         assert_eq!(plain(0x8000_0000_0005_0000), Mapping::Data { cluster_offset: 0x50000 });
         // 54 bits of offset, 8 of sectors.
-        let packed = COMPRESSED | 3 << 54 | 0x12345;
+        let packed = COMPRESSED | (3 << 54) | 0x12345;
         let expected = Mapping::Compressed { offset: 0x12345, most_bytes: 4 * 512 - 0x145 };
         assert_eq!(plain(packed), expected);
         let part = |bitmap, part| mapping(0x50000, Some((bitmap, part)), 16, true);
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!(part(1 << 63, 31), Mapping::Zero);
         assert_eq!(mapping(packed, Some((0, 5)), 16, true), expected);
         assert_eq!(table_of(1 << 63), None);
-        assert_eq!(table_of(1 << 63 | 0x30000), Some(0x30000));
+        assert_eq!(table_of((1 << 63) | 0x30000), Some(0x30000));
     }
 }

@@ -37,14 +37,14 @@ fn disk(clusters: usize, is_zstd: bool) -> Disk {
     header.push(u8::from(is_zstd));
     bytes[..header.len()].copy_from_slice(&header);
     let table = 2 * CLUSTER_BYTES;
-    bytes[CLUSTER_BYTES..CLUSTER_BYTES + 8].copy_from_slice(&(table as u64 | 1 << 63).to_be_bytes());
+    bytes[CLUSTER_BYTES..CLUSTER_BYTES + 8].copy_from_slice(&(table as u64 | (1 << 63)).to_be_bytes());
     for number in 0..clusters {
         let data: Vec<u8> = (0..CLUSTER_BYTES).map(|at| (at / 9 + number * 3) as u8).collect();
         let entry = match number % 5 {
             0 | 1 => {
                 bytes.resize(bytes.len().next_multiple_of(CLUSTER_BYTES), 0);
                 bytes.extend_from_slice(&data);
-                (bytes.len() - CLUSTER_BYTES) as u64 | 1 << 63
+                (bytes.len() - CLUSTER_BYTES) as u64 | (1 << 63)
             }
             2 => 1,
             3 => 0,
@@ -59,7 +59,7 @@ fn disk(clusters: usize, is_zstd: bool) -> Disk {
                 };
                 let (start, end) = (bytes.len(), bytes.len() + packed.len());
                 bytes.extend_from_slice(&packed);
-                1 << 62 | ((end - 1) / 512 - start / 512) as u64 * (1 << 58) | start as u64
+                (1 << 62) | (((end - 1) / 512 - start / 512) as u64 * (1 << 58)) | start as u64
             }
         };
         contents.extend_from_slice(&if matches!(number % 5, 2 | 3) { vec![0; CLUSTER_BYTES] } else { data });
@@ -168,7 +168,7 @@ fn tables_and_clusters_outside_of_the_file_are_errors() {
         assert!(error.to_string().contains("damaged or cut off"), "{error}");
     }
     let mut bytes = disk.bytes.clone();
-    bytes[8192 + 32..8192 + 40].copy_from_slice(&(1_u64 << 62 | 0x777_0000).to_be_bytes());
+    bytes[8192 + 32..8192 + 40].copy_from_slice(&((1_u64 << 62) | 0x777_0000).to_be_bytes());
     let error = opened(bytes).unwrap().read(4 * 4096, &mut buffer).unwrap_err();
     assert!(error.to_string().contains("lies behind its end"), "{error}");
 }

@@ -53,9 +53,8 @@ pub fn qcow2(bytes: &[u8]) {
 
 /// Runs one file that is compressed in the form that its beginning tells.
 pub fn packed(bytes: &[u8]) {
-    match Form::of_beginning(bytes) {
-        Some(form @ (Form::Zstd | Form::Xz | Form::Gzip)) => read(form, bytes.to_vec()),
-        _ => {}
+    if let Some(form @ (Form::Zstd | Form::Xz | Form::Gzip)) = Form::of_beginning(bytes) {
+        read(form, bytes.to_vec());
     }
 }
 
