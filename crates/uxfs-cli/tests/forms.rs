@@ -154,7 +154,10 @@ fn golden_images_are_listed_in_all_forms() {
     for (number, image) in images.iter().enumerate() {
         let plain = image.unpacked().unwrap();
         let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
-        for way in [disks[number % disks.len()], compressed[number % compressed.len()]] {
+        // To compress terabytes of holes takes hours.
+        let is_long = fs::metadata(&plain).unwrap().len() > 1 << 30;
+        let ways = [disks[number % disks.len()], compressed[number % compressed.len()]];
+        for way in ways.into_iter().filter(|way| way.is_qcow2() || !is_long) {
             let packed = way.pack(&plain, folder.path());
             let found = run(&["ls", "-lR", "IMAGE"], &[], &packed, Some(way));
             assert!(found == expected, "{} {}: {}", image.name(), way.name, found.2);
