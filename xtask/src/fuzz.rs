@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, Target, log, quota, repair, superblock},
+    fuzz::{TARGETS, Target, forms, log, quota, repair, superblock},
 };
 use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, structures};
 
@@ -153,6 +153,9 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
     if is_wanted("restore") {
         more_seeds(&corpus.join("restore"), "sound", vec![repair::dump_seed()])?;
     }
+    for name in forms::NAMES.into_iter().filter(|name| is_wanted(name)) {
+        kept_seeds(name, &corpus.join(name))?;
+    }
     if is_wanted("superblock") {
         let sound = instances.first().context("the list begins with the superblock")?.read(&device)?;
         more_seeds(&corpus.join("superblock"), "groups", superblock::seeds(&sound))?;
@@ -163,6 +166,15 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
 fn more_seeds(folder: &Path, name: &str, seeds: Vec<Vec<u8>>) -> Result<()> {
     for (number, seed) in seeds.into_iter().enumerate() {
         fs::write(folder.join(format!("{name}-{number}")), seed)?;
+    }
+    Ok(())
+}
+
+/// Sound files are kept among the findings of a target.
+fn kept_seeds(name: &str, folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(workspace_directory().join("fuzz/artifacts").join(name))? {
+        let path = entry?.path();
+        fs::copy(&path, folder.join(path.file_name().context("a name")?))?;
     }
     Ok(())
 }

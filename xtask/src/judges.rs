@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 18] = [
+const HELPERS: [(&str, &str); 22] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -26,6 +26,10 @@ const HELPERS: [(&str, &str); 18] = [
     ("zstd", "zstd"),
     ("tmux", "tmux"),
     ("e2fsprogs", "mke2fs"),
+    ("zstd", "pzstd"),
+    ("xz-utils", "xz"),
+    ("tabix", "bgzip"),
+    ("qemu-utils", "qemu-img"),
     ("libarchive-tools", "bsdtar"),
     ("acl", "setfacl"),
     ("attr", "setfattr"),

@@ -36,6 +36,19 @@ impl Part {
         self.bound(device)
     }
 
+    /// This part of a device.
+    ///
+    /// # Errors
+    /// The device is shorter.
+    pub fn of(self, device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        if self.is_whole() {
+            return Ok(device);
+        }
+        let start_bytes = self.start_bytes.min(device.size_bytes());
+        let length_bytes = self.length_bytes.unwrap_or(device.size_bytes() - start_bytes);
+        Ok(Arc::new(Window::new(device, start_bytes, length_bytes)?))
+    }
+
     /// The part of a device that begins where this part does.
     ///
     /// # Errors

@@ -1,17 +1,15 @@
 //! Which image a command works on, and how it is opened.
 
 use std::{
-    fs::File,
-    io,
     ops::Deref,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
 use uxfs_block::{
-    claim::{self, Claimed, Lock},
+    claim::{self, Lock},
     device::BlockDevice,
-    engine::{self, Engine, OpenOptions},
+    engine::{Engine, OpenOptions},
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
@@ -20,6 +18,7 @@ use uxfs_format::{
     superblock::SuperblockFault,
     units::AgNumber,
 };
+use uxfs_image::{form::Form, open::Opened, stream::WithoutSuperblock};
 use uxfs_journal::LogState;
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
@@ -29,10 +28,8 @@ use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    compressed::{self, WithoutSuperblock},
-    container,
     failure::{About, Complaints, Exit, Failure, Outcome},
-    in_use,
+    forms, in_use,
     kind::{Kind, Note},
     output::notice,
     place::{ImagePlace, PlaceArguments},
@@ -44,7 +41,7 @@ use crate::{
 /// The image and the options that every command on an image has.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ImageArguments {
-    /// Image file (also compressed with zstd) or block device
+    /// Image file (also compressed with zstd, gzip or xz, or a qcow2 disk) or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// Where the file system lies in it.
@@ -64,6 +61,9 @@ pub struct ImageArguments {
     /// image copies are looked for only with this option
     #[arg(long, value_name = "N|auto", value_parser = parse_superblock)]
     pub superblock: Option<SuperblockArgument>,
+    /// Read also the files that a qcow2 disk says it is based on. It could name any file
+    #[arg(long, help_heading = "Input and output")]
+    pub backing_files: bool,
     /// Read even while another program changes the image; the output may be inconsistent
     #[arg(long)]
     pub no_lock: bool,
@@ -209,7 +209,7 @@ impl ImageArguments {
 
     /// Whether copies of the superblock are looked for after this error.
     fn may_search(&self, error: &Error) -> bool {
-        let is_packed = compressed::is_packed(&self.image).unwrap_or(false);
+        let is_packed = forms::of(&self.image).is_some_and(|form| form.is_read() && form != Form::Qcow2);
         // All of a packed image would have to be unpacked.
         let is_allowed = !is_packed || self.names_superblock();
         is_allowed && !is_of_another_form(error) && self.place.disk(&self.image, error).is_none()
@@ -253,17 +253,13 @@ impl ImageArguments {
             true => WithoutSuperblock::Everything,
             false => WithoutSuperblock::Beginning,
         };
-        self.open_device(self.unpacked(otherwise)?, lock)
+        self.open_device(otherwise, lock).about(self.image.display())
     }
 
     /// As [`device_at_rest`](Self::device_at_rest), also where the beginning cannot be read.
     pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
-        let unpacked = match compressed::is_packed(&self.image) {
-            Ok(true) => self.unpacked(WithoutSuperblock::Everything)?,
-            _ => None,
-        };
-        self.open_device(unpacked, Lock::Unused)
+        self.open_device(WithoutSuperblock::Everything, Lock::Unused).about(self.image.display())
     }
 
     /// With `--no-lock`, the user of the image that is refused without it.
@@ -272,36 +268,40 @@ impl ImageArguments {
         user.map(|user| user.to_string())
     }
 
-    fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
-        compressed::unpack(
-            &self.image,
-            self.place.find(&self.image).about_image(&self.image)?.start_bytes,
-            otherwise,
-        )
-        .map_err(|error| Failure::caused_by(&error).about("cannot read").about_image(&self.image))
-    }
-
-    fn open_device(&self, unpacked: Option<File>, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let extent = self.place.find(&self.image).about_image(&self.image)?;
+    fn open_device(&self, otherwise: WithoutSuperblock, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
         let options = OpenOptions {
             engine: self.engine.into(),
             direct: self.direct,
             lock: if self.no_lock { Lock::None } else { lock },
             ..OpenOptions::default()
         };
-        if let Some(file) = unpacked {
-            let claimed = Claimed::of(file, Lock::None).map_err(|error| Failure::caused_by(&error));
-            let options = OpenOptions { start_bytes: extent.start_bytes, ..options };
-            let device = engine::open_claimed(claimed.about_image(&self.image)?, &options);
-            let bounded = device.and_then(|device| extent.bound(device)).map_err(Error::from);
-            return bounded.map_err(Failure::from).and_then(holding_something).about_image(&self.image);
+        if let Some(form) = forms::of(&self.image).filter(|form| form.is_read()) {
+            let opened = self.open_form(form, otherwise, &options);
+            return opened.and_then(holding_something).about_image(&self.image);
         }
-        let opened = extent.open(&self.image, &options).map_err(|error| {
-            let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
-            let failure = in_use::not_opened(error, &self.image);
-            if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
-        });
+        let part = self.place.find(&self.image).about_image(&self.image)?;
+        let opened = part.open(&self.image, &options);
+        let opened = opened.map_err(|error| in_use::not_opened_to_read(error, &self.image));
         opened.and_then(holding_something).about_image(&self.image)
+    }
+
+    /// Opens an image that is not plain. Where parts of it cannot be read alone, the file system is unpacked.
+    fn open_form(
+        &self,
+        form: Form,
+        otherwise: WithoutSuperblock,
+        options: &OpenOptions,
+    ) -> Result<Arc<dyn BlockDevice>, Failure> {
+        match forms::open(form, &self.image, options, self.backing_files)? {
+            Opened::Device(device) => {
+                let part = self.place.find_on(&device)?;
+                Ok(part.of(device).map_err(Error::from)?)
+            }
+            Opened::Stream(stream) => {
+                let part = self.place.find_on(&stream.forward())?;
+                Ok(stream.unpack(part, otherwise, options)?)
+            }
+        }
     }
 
     /// Opens the image for changes, with an exclusive lock.
@@ -315,12 +315,7 @@ impl ImageArguments {
     /// As [`device_for_changes`](Self::device_for_changes), for a repair, which may be told the superblock.
     pub fn device_to_repair(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
-        let is_packed = compressed::is_packed(&self.image)
-            .map_err(|error| Failure::caused_by(&error).about("cannot read").about_image(&self.image))?;
-        if is_packed {
-            let failure = Failure::refused(Kind::NotAFileSystem, "a compressed image cannot be changed");
-            return Err(failure.with_remedy("unpack it first: zstd -d").about_image(&self.image));
-        }
+        forms::refuse_changes(&self.image).about_image(&self.image)?;
         let extent = self.place.find(&self.image).about_image(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
@@ -444,12 +439,12 @@ pub(crate) fn holding_something(device: Arc<dyn BlockDevice>) -> Result<Arc<dyn 
 
 /// Whether the first sector begins no file system, as far as anything tells.
 pub(crate) fn is_no_file_system(error: &Error) -> bool {
-    beginning_of(error).is_some_and(|magic| !container::is_known(magic))
+    beginning_of(error).is_some_and(|magic| !forms::is_known(magic))
 }
 
 /// Whether an error means that the file holds an image in another form.
 pub(crate) fn is_of_another_form(error: &Error) -> bool {
-    beginning_of(error).is_some_and(container::is_known)
+    beginning_of(error).is_some_and(forms::is_known)
 }
 
 /// The first four bytes of an image that begins without a superblock.
@@ -474,7 +469,7 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         }
         _ => return error.into(),
     };
-    if let Some(failure) = beginning_of(&error).and_then(container::is_no_file_system) {
+    if let Some(failure) = beginning_of(&error).and_then(forms::is_no_file_system) {
         return failure;
     }
     match fault {

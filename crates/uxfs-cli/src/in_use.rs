@@ -18,6 +18,13 @@ pub(crate) fn not_opened(error: DeviceError, image: &Path) -> Failure {
     }
 }
 
+/// As [`not_opened`], for a reader, which need not be kept away.
+pub(crate) fn not_opened_to_read(error: DeviceError, image: &Path) -> Failure {
+    let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
+    let failure = not_opened(error, image);
+    if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
+}
+
 /// Where it is mounted; `None` if nowhere that this process sees.
 pub(crate) fn mount_points(image: &Path) -> Option<String> {
     let image = fs::canonicalize(image).ok()?;

@@ -125,6 +125,8 @@ words! {
         Superblock = "superblock",
         /// Another program has the image: what is shown may be in change.
         InUse = "in_use",
+        /// A disk is based on another file, which is read, too.
+        BackingFile = "backing_file",
         /// What a signal left of the command that it ended.
         Interrupted = "interrupted",
         /// What a mount tells while it serves.

@@ -8,12 +8,11 @@
 //! | `calendar` | times by the letters of strftime and find |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
-//! | [`compressed`] | images compressed with zstd |
-//! | `container` | images in other forms, which are refused by name |
 //! | `destination` | where the result of a command goes: a file, or standard output |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
+//! | `forms` | images that are compressed, or disks of virtual machines |
 //! | [`glob`] | patterns in paths |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | `image_target` | a file or a block device that becomes a file system as a whole |
@@ -43,13 +42,12 @@ pub mod attribute_text;
 mod calendar;
 pub mod commands;
 pub mod complaints;
-pub mod compressed;
-mod container;
 mod destination;
 pub mod document;
 pub mod drop_in;
 pub mod edit;
 pub mod failure;
+mod forms;
 pub mod glob;
 pub mod image;
 mod image_target;

@@ -43,6 +43,11 @@ impl Disk {
         Ok(Self::of(engine::open(path, &options)?, sector_bytes(path)))
     }
 
+    /// The disk in an image that is not plain.
+    pub fn of_image(device: &Arc<dyn BlockDevice>) -> Self {
+        Self::of(Arc::clone(device), USUAL_SECTOR_BYTES)
+    }
+
     /// That is open already. `sector_bytes`: see [`sector_bytes`].
     pub fn of(device: Arc<dyn BlockDevice>, sector_bytes: u32) -> Self {
         Self { device, sector_bytes }

@@ -2,19 +2,19 @@
 
 use std::{
     fs,
+    ops::Range,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
-use uxfs_block::window::Part;
+use uxfs_block::{device::BlockDevice, window::Part};
 use uxfs_partition::selection::Selector;
 use uxfs_volume::error::Error;
 
 use crate::{
-    compressed,
     failure::Failure,
+    forms,
     image::is_no_file_system,
-    kind::Kind,
     partitions::Disk,
     text::{escaped, parse_size},
 };
@@ -31,12 +31,15 @@ pub struct PlaceArguments {
     /// Looked for once.
     #[arg(skip)]
     found: OnceLock<Part>,
+    /// The whole disk in an image that is not plain.
+    #[arg(skip)]
+    disk: OnceLock<Arc<dyn BlockDevice>>,
 }
 
 impl PlaceArguments {
     /// As given by options of other names.
     pub fn of(offset: Option<u64>, partition: Option<Selector>) -> Self {
-        Self { offset, partition, found: OnceLock::new() }
+        Self { offset, partition, ..Self::default() }
     }
 
     /// Whether it was said.
@@ -59,7 +62,10 @@ impl PlaceArguments {
         if !is_no_file_system(error) {
             return None;
         }
-        let disk = Disk::open(image).ok()?;
+        let disk = match self.disk.get() {
+            Some(disk) => Disk::of_image(disk),
+            None => Disk::open(image).ok()?,
+        };
         match &self.partition {
             Some(selector) => disk.has_no_file_system_in(selector),
             None if self.is_whole_image() => disk.is_no_file_system("--partition "),
@@ -84,7 +90,7 @@ impl PlaceArguments {
         match &self.partition {
             Some(selector) => {
                 let range = Disk::open(image).map_err(Error::from)?.find_to_make(selector)?;
-                Ok(Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) })
+                Ok(part_of(range))
             }
             None => self.find(image),
         }
@@ -101,8 +107,22 @@ impl PlaceArguments {
         if let Some(found) = self.found.get() {
             return Ok(*found);
         }
-        let found = find_in_file(image, selector)?;
-        Ok(*self.found.get_or_init(|| found))
+        let range = Disk::open(image).map_err(Error::from)?.find(selector)?;
+        Ok(*self.found.get_or_init(|| part_of(range)))
+    }
+
+    /// As [`find`](Self::find), on the disk in an image that is not plain.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_on(&self, disk: &Arc<dyn BlockDevice>) -> Result<Part, Failure> {
+        let disk = self.disk.get_or_init(|| Arc::clone(disk));
+        if let (Some(selector), None) = (&self.partition, self.found.get()) {
+            let range = Disk::of_image(disk).find(selector)?;
+            let _ = self.found.set(part_of(range));
+        }
+        let whole = Part { start_bytes: self.offset.unwrap_or(0), length_bytes: None };
+        Ok(self.found.get().copied().unwrap_or(whole))
     }
 }
 
@@ -141,7 +161,7 @@ impl ImagePlace {
     /// How to make an image file as long as its file system; `None` for devices, partitions and packed images.
     pub fn lengthening(&self, needed_bytes: u64) -> Option<String> {
         let is_file = fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
-        let is_plain = is_file && matches!(compressed::is_packed(&self.path), Ok(false));
+        let is_plain = is_file && forms::of(&self.path).is_none();
         let end_bytes = self.start_bytes?.checked_add(needed_bytes)?;
         is_plain.then(|| {
             format!(
@@ -161,15 +181,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn find_in_file(image: &Path, selector: &Selector) -> Result<Part, Failure> {
-    let is_packed = compressed::is_packed(image).unwrap_or(false);
-    if is_packed {
-        return Err(Failure::refused(
-            Kind::NotAFileSystem,
-            "partitions of a compressed image are not looked for",
-        )
-        .with_remedy("unpack it first: zstd -d"));
-    }
-    let range = Disk::open(image).map_err(Error::from)?.find(selector)?;
-    Ok(Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) })
+fn part_of(range: Range<u64>) -> Part {
+    Part { start_bytes: range.start, length_bytes: Some(range.end - range.start) }
 }

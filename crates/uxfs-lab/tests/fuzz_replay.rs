@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, log, quota, superblock},
+    fuzz::{TARGETS, forms, log, quota, superblock},
 };
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -88,6 +88,31 @@ fn mutants_of_sound_blocks_never_panic() {
     }
     println!("{runs} mutants of {} kinds of structure", kinds.len());
     assert!(runs > 1000, "otherwise this test isn't testing anything");
+}
+
+#[test]
+fn mutants_of_partition_tables_disks_and_packed_files_never_panic() {
+    let mut random = Seed::from_environment("mutants_of_forms", 5).random();
+    let mut runs = 0;
+    for target in TARGETS.into_iter().filter(|target| forms::NAMES.contains(&target.name)) {
+        for seed in kept(target.name).iter().map(|path| fs::read(path).unwrap()) {
+            for _ in 0..300 {
+                let mut mutant = seed.clone();
+                for _ in 0..=random.below(4) {
+                    // Headers and tables are more often changed than contents.
+                    let range = if random.below(2) == 0 { mutant.len().min(600) } else { mutant.len() };
+                    let at = random.below(range as u64) as usize;
+                    mutant[at] = random.next_u64() as u8;
+                }
+                if random.below(8) == 0 {
+                    mutant.truncate(random.below(mutant.len() as u64) as usize);
+                }
+                (target.run)(&mutant);
+                runs += 1;
+            }
+        }
+    }
+    println!("{runs} mutants");
 }
 
 #[test]

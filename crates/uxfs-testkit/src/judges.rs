@@ -62,13 +62,21 @@ pub enum Judge {
     Umoci,
     /// skopeo, which copies them from one form to another
     Skopeo,
+    /// `qemu-img` and `qemu-io`, which come together
+    QemuImg,
+    /// `pzstd` and `zstd`, which come together
+    Pzstd,
+    /// `xz`
+    Xz,
+    /// `bgzip`
+    Bgzip,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -87,6 +95,10 @@ impl Judge {
         Self::Tmux,
         Self::Umoci,
         Self::Skopeo,
+        Self::QemuImg,
+        Self::Pzstd,
+        Self::Xz,
+        Self::Bgzip,
         Self::Kernel,
     ];
 
@@ -111,6 +123,10 @@ impl Judge {
             Self::Tmux => "tmux",
             Self::Umoci => "umoci",
             Self::Skopeo => "skopeo",
+            Self::QemuImg => "qemu-img",
+            Self::Pzstd => "pzstd",
+            Self::Xz => "xz",
+            Self::Bgzip => "bgzip",
             Self::Kernel => "kernel",
         }
     }

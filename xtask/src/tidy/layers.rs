@@ -17,9 +17,10 @@ struct Layer {
 }
 
 /// All crates. Each comes after those that it may depend on.
-const LAYERS: [Layer; 20] = [
+const LAYERS: [Layer; 21] = [
     Layer { name: "uxfs-format", above: &[], beside: &[] },
     Layer { name: "uxfs-block", above: &["uxfs-format"], beside: &[] },
+    Layer { name: "uxfs-image", above: &["uxfs-block"], beside: &[] },
     Layer { name: "uxfs-partition", above: &["uxfs-block"], beside: &[] },
     Layer { name: "uxfs-volume", above: &["uxfs-block"], beside: &[] },
     Layer { name: "uxfs-journal", above: &["uxfs-volume"], beside: &[] },
@@ -44,6 +45,7 @@ const LAYERS: [Layer; 20] = [
             "uxfs-populate",
             "uxfs-bench",
             "uxfs-fuse",
+            "uxfs-image",
             "uxfs-metadump",
             "uxfs-partition",
             "uxfs-rescue",
@@ -54,7 +56,14 @@ const LAYERS: [Layer; 20] = [
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
     Layer {
         name: "uxfs-lab",
-        above: &["uxfs-testkit", "uxfs-repair", "uxfs-metadump", "uxfs-rescue"],
+        above: &[
+            "uxfs-testkit",
+            "uxfs-repair",
+            "uxfs-metadump",
+            "uxfs-rescue",
+            "uxfs-image",
+            "uxfs-partition",
+        ],
         beside: &[],
     },
 ];

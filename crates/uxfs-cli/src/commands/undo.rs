@@ -19,10 +19,9 @@ use uxfs_volume::error::Error;
 
 use crate::{
     commands::{Context, repair::undo_files},
-    compressed,
     failure::{About, Exit, Failure, Outcome},
+    forms,
     image::EngineArgument,
-    kind::Kind,
     output::Output,
     output::put_path,
     overwrite,
@@ -125,12 +124,7 @@ impl Arguments {
                 format!("the repair was of the file system at byte {repaired}, not of that at byte {given}");
             return Err(Failure::failed(message));
         }
-        let is_packed = compressed::is_packed(&self.image)
-            .map_err(|error| Failure::caused_by(&error).about("cannot read"))?;
-        if is_packed {
-            let failure = Failure::refused(Kind::NotAFileSystem, "a compressed image cannot be changed");
-            return Err(failure.with_remedy("give the unpacked one that was repaired"));
-        }
+        forms::refuse_changes(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),
             writable: true,

@@ -26,13 +26,12 @@ use uxfs_volume::{
 };
 
 use crate::{
-    compressed,
     edit::{just_made::JustMade, people::People, report::Report},
     failure::{About, Failure},
+    forms,
     glob::{GlobArguments, Globs, no_match},
     image::{EngineArgument, holding_something, is_of_another_form, not_for_changes},
     in_use,
-    kind::Kind,
     place::{ImagePlace, PlaceArguments},
     stand_in::{self, Holes},
     target::Target,
@@ -233,12 +232,7 @@ impl EditArguments {
     /// # Errors
     /// It cannot be opened; it is mounted; a loop device or another command changes it.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        if compressed::is_packed(&self.image).unwrap_or(false) {
-            return Err(Failure::refused(
-                Kind::NotAFileSystem,
-                "a compressed image cannot be changed (unpack it with zstd -d)",
-            ));
-        }
+        forms::refuse_changes(&self.image)?;
         let extent = self.place.find(&self.image)?;
         let options = OpenOptions {
             engine: self.engine.into(),

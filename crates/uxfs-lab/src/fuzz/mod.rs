@@ -8,9 +8,11 @@
 //! | [`mod@quota`] | blocks of quota records |
 //! | [`mod@log`] | a whole log |
 //! | [`mod@repair`] | check and repair of a whole image, undo files, dumps |
+//! | [`forms`] | files around an image: partition tables, qcow2 disks, compressed files |
 //! | [`mod@image`] | a whole image with damaged fields, read or edited |
 
 pub mod blocks;
+pub mod forms;
 pub mod image;
 pub mod log;
 pub mod quota;
@@ -48,8 +50,12 @@ const fn block_target(name: &'static str, run: fn(&[u8]), layouts: &'static [blo
     Target { name, run, input_bytes_max: 4097, layouts }
 }
 
+const fn form_target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run, input_bytes_max: forms::INPUT_BYTES_MAX, layouts: &[] }
+}
+
 /// All of them.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "superblock", run: superblock::superblock, input_bytes_max: 512, layouts: &[] },
     block_target(
         "allocation_group",
@@ -68,4 +74,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "repair", run: repair::repair, input_bytes_max: 240, layouts: &[] },
     Target { name: "undo_file", run: repair::undo_file, input_bytes_max: 16 << 10, layouts: &[] },
     Target { name: "restore", run: repair::restore_dump, input_bytes_max: 16 << 10, layouts: &[] },
+    form_target(forms::NAMES[0], forms::partition_table),
+    form_target(forms::NAMES[1], forms::qcow2),
+    form_target(forms::NAMES[2], forms::packed),
 ];

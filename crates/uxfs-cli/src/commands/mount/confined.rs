@@ -17,7 +17,7 @@ use uxfs_block::{
     claim::Lock,
     device::BlockDevice,
     engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
-    window::Window,
+    window::{Part, Window},
 };
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
@@ -33,12 +33,14 @@ use uxfs_fuse::{
     server::{Server, settings::Settings},
     session,
 };
+use uxfs_image::form::Form;
 use uxfs_partition::selection::{EmptySelector, Selector};
 use uxfs_volume::error::Error;
 
 use super::{Arguments, refusal::refused, supervisor::END_OF_BEGINNING};
 use crate::{
     failure::{Exit, Failure, Outcome},
+    forms,
     image::not_for_changes,
     in_use,
     interrupt::Interrupt,
@@ -71,8 +73,11 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let threads = options.threads.map_or(USUAL_RINGS, |threads| usize::from(threads.get()));
     // Without rings the image is read and written by ordinary calls.
     let _ = uring::prepare_rings(threads);
-    let device = arguments.open(options)?;
-    let disk = Disk::of(Arc::clone(&device), sector_bytes(&arguments.target.image));
+    let form = forms::of(&arguments.target.image);
+    if let Some(form) = form.filter(|form| !options.is_read_only || !form.is_read()) {
+        return Err(forms::cannot_be_mounted(form));
+    }
+    let device = arguments.open(options, form)?;
     let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
@@ -86,7 +91,12 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         );
     }
     let _ = pressure::watch_all_caches();
-    let device = partition(device, &disk, options)?;
+    let device = match form {
+        Some(form) => forms::mountable(form, &device, &arguments.target.image, cache_bytes)?,
+        None => device,
+    };
+    let disk = Disk::of(Arc::clone(&device), sector_bytes(&arguments.target.image));
+    let device = partition(device, &disk, options, form)?;
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
     let Opened { file_system, recovered, is_without_log } = mount(Arc::clone(&device), options, cache_bytes)
         .map_err(|error| refused(error, options, &disk, &*device))?;
@@ -160,13 +170,13 @@ fn look_after(server: &Arc<Server>, link: &Arc<Link>, [is_asked, is_over]: [Arc<
 }
 
 impl Arguments {
-    /// Opens the image, and reads nothing of it.
-    fn open(&self, options: &FuseMountOptions) -> Result<Arc<dyn BlockDevice>, Failure> {
+    /// Opens the image, and reads nothing of it. In one of a form its place is one in what is unpacked.
+    fn open(&self, options: &FuseMountOptions, form: Option<Form>) -> Result<Arc<dyn BlockDevice>, Failure> {
         let only_reads = options.is_read_only;
         let open_options = OpenOptions {
             engine: self.engine.into(),
             direct: options.has_direct_image_io,
-            start_bytes: options.offset_bytes.unwrap_or(0),
+            start_bytes: options.offset_bytes.filter(|_| form.is_none()).unwrap_or(0),
             writable: !only_reads,
             // What a mount has read it keeps: nothing may change beneath it.
             lock: if only_reads { Lock::Unused } else { Lock::Exclusive },
@@ -224,8 +234,12 @@ fn partition(
     device: Arc<dyn BlockDevice>,
     disk: &Disk,
     options: &FuseMountOptions,
+    form: Option<Form>,
 ) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let Some(selector) = selector(options)? else { return Ok(device) };
+    let Some(selector) = selector(options)? else {
+        let start_bytes = options.offset_bytes.filter(|_| form.is_some()).unwrap_or(0);
+        return Ok(Part { start_bytes, length_bytes: None }.of(device).map_err(Error::from)?);
+    };
     let range = disk.find(&selector)?;
     Ok(Arc::new(Window::new(device, range.start, range.end - range.start).map_err(Error::from)?))
 }

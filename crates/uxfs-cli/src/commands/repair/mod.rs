@@ -35,7 +35,7 @@ use crate::{
     Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
     uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
     mut_arg("image", |argument| argument
-        .help("Image file or block device; with --dry-run also an image compressed with zstd, which is not changed")),
+        .help("Image file or block device; with --dry-run also a compressed image or a qcow2 disk, which is not changed")),
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("superblock", |argument| argument
         .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),

@@ -1,0 +1,125 @@
+//! Into an unlinked temporary file with holes where the image is zero. It disappears when the command ends.
+//!
+//! A packed file of 100 KB may unpack to gigabytes. So the superblock is checked before anything else is unpacked, and
+//! unpacking stops at the end of the file system that it describes. Where no sound superblock is at its beginning, only that is unpacked, or
+//! for commands on damaged images all of it: other structures tell where the file system ends. Some space is left free in the directory.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+};
+
+use uxfs_block::window::Part;
+use uxfs_format::{
+    geometry::Geometry,
+    superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock},
+};
+
+use super::read_piece;
+use crate::{
+    error::{ImageError, Result},
+    form::Form,
+};
+
+/// Unpacked at once; also all that is unpacked of a file without a file system.
+const PIECE_BYTES: usize = 64 << 10;
+/// Zeros of this size, where they lie aligned, become holes.
+const HOLE_BYTES: usize = 4 << 10;
+
+const _: () = assert!(MAX_SECTOR_SIZE_BYTES <= PIECE_BYTES && PIECE_BYTES.is_multiple_of(HOLE_BYTES));
+
+/// How much is unpacked where no sound superblock is at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutSuperblock {
+    /// The beginning: nothing can be read without a superblock.
+    Beginning,
+    /// All of it: the file system is damaged.
+    Everything,
+}
+
+/// Unpacks the file system in a part of the image.
+pub(super) fn unpack(
+    stream: &mut impl Read,
+    part: Part,
+    otherwise: WithoutSuperblock,
+    target: &mut Unpacked,
+) -> Result<()> {
+    let form = target.form;
+    let failed = |source| ImageError::Unpack { form, source };
+    // What lies in front of the file system is not looked at.
+    io::copy(&mut stream.take(part.start_bytes), &mut io::sink()).map_err(failed)?;
+    let mut stream = stream.take(part.length_bytes.unwrap_or(u64::MAX));
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut length = read_piece(&mut stream, &mut piece).map_err(failed)?;
+    let size_bytes = piece.get(..length).and_then(size_of_file_system).unwrap_or(match otherwise {
+        WithoutSuperblock::Beginning => PIECE_BYTES as u64,
+        WithoutSuperblock::Everything => u64::MAX,
+    });
+    while length > 0 && target.end_bytes < size_bytes {
+        target.add(piece.get(..length).unwrap_or_default())?;
+        length = read_piece(&mut stream, &mut piece).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Bytes in the file system that begins with these bytes. `None` where they begin none that can be mounted.
+fn size_of_file_system(start: &[u8]) -> Option<u64> {
+    let (superblock, sector) = Superblock::parse(start).ok()?;
+    superblock.verify(sector, Copy::Primary).ok()?;
+    Some(Geometry::new(superblock).data_size_bytes())
+}
+
+/// The file that is unpacked into.
+pub(super) struct Unpacked {
+    form: Form,
+    file: File,
+    /// Bytes unpacked so far.
+    end_bytes: u64,
+    /// Bytes that may still be written: other programs need space for their temporary files as well.
+    room_bytes: u64,
+}
+
+impl Unpacked {
+    pub fn new(form: Form) -> Result<Self> {
+        let failed = |source| ImageError::NoDirectory { directory: env::temp_dir(), source };
+        let file = tempfile::tempfile().map_err(failed)?;
+        let status = rustix::fs::fstatvfs(&file).map_err(|errno| failed(errno.into()))?;
+        let free_bytes = status.f_bavail.saturating_mul(status.f_frsize);
+        Ok(Self { form, file, end_bytes: 0, room_bytes: free_bytes - free_bytes / 16 })
+    }
+
+    /// As long as what was unpacked.
+    pub fn into_file(self) -> Result<File> {
+        self.file.set_len(self.end_bytes).map_err(|source| ImageError::Unpack { form: self.form, source })?;
+        Ok(self.file)
+    }
+
+    /// Writes the parts that are not zero.
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let is_zero = |block: &&[u8]| block.iter().all(|byte| *byte == 0);
+        let mut offset_bytes = self.end_bytes;
+        for blocks in bytes.chunks(HOLE_BYTES).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+            let length_bytes: usize = blocks.iter().map(|block| block.len()).sum();
+            if !blocks.first().is_some_and(is_zero) {
+                let room_bytes = self.room_bytes.checked_sub(length_bytes as u64);
+                self.room_bytes = room_bytes.ok_or_else(|| ImageError::NoRoom(env::temp_dir()))?;
+                let form = self.form;
+                self.file.write_all_at(&blocks.concat(), offset_bytes).map_err(|source| {
+                    match source.kind() {
+                        io::ErrorKind::StorageFull => ImageError::NoRoom(env::temp_dir()),
+                        _ => ImageError::Unpack { form, source },
+                    }
+                })?;
+            }
+            offset_bytes += length_bytes as u64;
+        }
+        self.end_bytes = offset_bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "unpack_tests.rs"]
+mod tests;
