@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         recovery::recover(&device, &options, &mut ())
     };
     let failure = list.failure.take();
-    let recovered = recovered.about_image(&image.image)?;
+    let recovered = recovered.map_err(|error| image.not_opened(error))?;
     failure.map_or(Ok(()), |error| Err(Failure::from(error)))?;
     let report = match recovered {
         Some(recovered) if is_change => {
