@@ -53,7 +53,7 @@ fn run(script: &str, folder: &Path, path: &str, name: &str) -> String {
 #[test]
 fn each_recipe_works_as_it_is_written() {
     let mut found = recipes(include_str!("../../../docs/recipes.md"));
-    assert!(found.len() > 9 && found.iter().all(|recipe| !recipe.steps.is_empty()));
+    assert!(found.len() > 11 && found.iter().all(|recipe| !recipe.steps.is_empty()));
     let of_readme = recipes(include_str!("../../../README.md"));
     found.extend(of_readme.into_iter().filter(|recipe| !recipe.setup.is_empty()));
     assert!(found.last().unwrap().name.contains("minute"));

@@ -28,6 +28,7 @@ use self::schema::Schema;
 const WITHOUT_DOCUMENTS: &[(&str, &str)] = &[
     ("cat", "it writes bytes of files"),
     ("completions", "it writes a script for a shell"),
+    ("help", "it writes text for people"),
     ("mount", "it says nothing where it succeeds"),
     ("umount", "it says nothing where it succeeds"),
 ];
@@ -35,6 +36,8 @@ const WITHOUT_DOCUMENTS: &[(&str, &str)] = &[
 /// Documents and fields that no test makes, each with the reason.
 const UNSEEN: &[(&str, &str)] = &[
     ("df.label_hex", "a label that is not UTF-8 is made by other programs only"),
+    ("diff_side.flags", "flags are set by the kernel: tests/diff has them"),
+    ("diff_side.project_id", "projects are set by the kernel: tests/diff has them"),
     ("rescue_image.error", "a repair is possible of all damages here"),
     ("rescue_image.findings", "a repair mends all damages here"),
 ];

@@ -84,7 +84,7 @@ fn files_that_are_no_images() {
         let scratch = folder.join(format!("scratch-{}", name.replace('/', "-")));
         fs::create_dir_all(scratch.join("target")).unwrap();
         for words in on_images(&at(folder, name), &scratch) {
-            let told = told(words);
+            let told = told(&words);
             let command = words[0].to_str().unwrap();
             cases += 1;
             // grep has another code for trouble.
@@ -225,7 +225,7 @@ fn numbers_that_are_wrong() {
         words!["ls", "--cache-size", "", image],
     ] {
         let words: Vec<OsString> = words.to_vec();
-        let told = told(words);
+        let told = told(&words);
         assert_eq!(told.code, Some(2), "{words:?}: {:?}", told.words);
         let failure = &told.documents[0]["error"];
         assert_eq!(failure["kind"], "usage", "{words:?}");

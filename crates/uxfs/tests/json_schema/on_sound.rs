@@ -24,6 +24,7 @@ pub fn run(judge: &mut Judge) {
     edit(judge, folder, &image);
     read(judge, &image);
     search(judge, &image);
+    differences(judge, folder, &image);
     copy_out(judge, folder, &image);
     strange_names(judge, folder, &image);
     dumps(judge, folder, &image);
@@ -46,6 +47,7 @@ fn make(judge: &mut Judge, folder: &Path, image: &OsString) {
         judge.run(&words);
     }
     judge.run(words!["completions", "bash"]);
+    judge.run(words!["help", "json"]);
 }
 
 fn edit(judge: &mut Judge, folder: &Path, image: &OsString) {
@@ -134,6 +136,32 @@ fn read(judge: &mut Judge, image: &OsString) {
 
 fn on_image(command: &[&str], image: &OsString) -> Vec<OsString> {
     command.iter().map(|word| if *word == "IMAGE" { image.clone() } else { OsString::from(word) }).collect()
+}
+
+/// A copy, changed in all ways in which files can differ.
+fn differences(judge: &mut Judge, folder: &Path, image: &OsString) {
+    let other = at(folder, "other");
+    judge.run(words!["copy", image, &other]);
+    judge.run(words!["copy", image, &folder.join(OsStr::from_bytes(b"copy-\xff"))]);
+    let strange = OsStr::from_bytes(STRANGE);
+    for words in [
+        words!["chmod", &other, "600", "/made/moved"],
+        words!["chown", &other, "77:88", "/made/moved"],
+        words!["truncate", "-s", "7M", &other, "/made/empty"],
+        words!["setfattr", "-n", "user.text", "-v", "another", &other, "/made/moved"],
+        words!["setfattr", "-x", "user.bytes", &other, "/made/moved"],
+        words!["setfattr", "-n", OsStr::from_bytes(b"user.\xfd"), "-v", "v", &other, "/made/moved"],
+        words!["rm", "-r", &other, "/made/device", "/made/soft", "/made/odd", strange, "/made/fifo"],
+        words!["mknod", &other, "/made/device", "b", "9", "2"],
+        words!["ln", "-s", "elsewhere", &other, "/made/soft"],
+        words!["ln", "-s", OsStr::from_bytes(b"\xfe"), &other, "/made/odd"],
+        words!["mkdir", &other, "/made/fifo"],
+        words!["touch", &other, "/made/new"],
+    ] {
+        assert!(judge.run(words).status.success(), "{words:?}");
+    }
+    judge.run(words!["diff", "--also", "atime,ctime,btime", image, &other]);
+    judge.run(words!["diff", image, &folder.join("tree")]);
 }
 
 fn search(judge: &mut Judge, image: &OsString) {

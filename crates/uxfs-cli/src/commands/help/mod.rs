@@ -44,8 +44,8 @@ const TOPICS: [Topic; 7] = [
 /// The commands as they belong together. Each is in one group: a test compares them with the command line.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Make and fill", &["mkfs"]),
-    ("Look and search", &["info", "ls", "tree", "find", "grep", "du", "df", "stat", "cat", "xattr"]),
-    ("Copy out", &["get", "extract"]),
+    ("Look and search", &["info", "ls", "tree", "find", "grep", "du", "df", "stat", "cat", "xattr", "diff"]),
+    ("Copy out", &["get", "extract", "copy"]),
     (
         "Change",
         &[
