@@ -103,6 +103,13 @@ pub(crate) fn made(path: &Path) {
     }
 }
 
+/// As [`made`], where it was not there before.
+pub(crate) fn made_if(is_new: bool, path: &Path) {
+    if is_new {
+        made(path);
+    }
+}
+
 /// The file at `path` is complete, and stays.
 pub(crate) fn kept(path: &Path) {
     STATE.lock().made.retain(|made| made.path != path);

@@ -86,9 +86,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let is_new = !is_dry_run && fs::symlink_metadata(path).is_err();
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
-    if is_new {
-        remains::made(path);
-    }
+    remains::made_if(is_new, path);
     let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity, epoch)?;
     let size = match &mut filling {
@@ -102,9 +100,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         _ => file_size(arguments, &options)?,
     };
     let mut target = Target::open_part(path, part, size, is_dry_run)?;
-    if is_new {
-        remains::made(path);
-    }
+    remains::made_if(is_new, path);
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.

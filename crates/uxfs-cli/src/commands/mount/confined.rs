@@ -84,12 +84,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
     let most_bytes = cache_bytes.saturating_mul(CACHE_SHARES).saturating_add(ADDRESS_SPACE_BYTES);
     let confined = confinement::confine(most_bytes).map_err(|error| Failure::caused_by(&error))?;
-    if confined.paths == Paths::None {
-        notice!(
-            Note::Host,
-            "warning: this kernel has no Landlock: the process that serves could open files if the image took it over"
-        );
-    }
+    tell_of_paths(confined.paths);
     let _ = pressure::watch_all_caches();
     let device = match form {
         Some(form) => forms::mountable(form, &device, &arguments.target.image, cache_bytes)?,
@@ -133,6 +128,15 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     // It was not mounted.
     close(&server, is_without_log)?;
     Ok(Exit::Success)
+}
+
+fn tell_of_paths(paths: Paths) {
+    if paths == Paths::None {
+        notice!(
+            Note::Host,
+            "warning: this kernel has no Landlock: the process that serves could open files if the image took it over"
+        );
+    }
 }
 
 /// Makes the image whole. Without its log it cannot be, and nothing of it was changed.
