@@ -181,7 +181,7 @@ impl ImageArguments {
             SuperblockChoice::Group(group) => Some(group),
             _ => None,
         };
-        let start_bytes = self.place.find(&self.image).about(self.image.display())?.start_bytes;
+        let start_bytes = self.place.find(&self.image).about_image(&self.image)?.start_bytes;
         let found = stand_in::find(&device, Holes::of(&self.image, start_bytes), wanted);
         let Some(found) = found.map_err(|error| self.not_opened(error))? else { return Ok(device) };
         if self.told_of_copy.set(()).is_ok() {
@@ -204,7 +204,7 @@ impl ImageArguments {
             }
         }
         let device = found.put(&device).map_err(Failure::from);
-        device.about(self.image.display())
+        device.about_image(&self.image)
     }
 
     /// Whether copies of the superblock are looked for after this error.
@@ -253,13 +253,13 @@ impl ImageArguments {
             true => WithoutSuperblock::Everything,
             false => WithoutSuperblock::Beginning,
         };
-        self.open_device(otherwise, lock).about(self.image.display())
+        self.open_device(otherwise, lock)
     }
 
     /// As [`device_at_rest`](Self::device_at_rest), also where the beginning cannot be read.
     pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
-        self.open_device(WithoutSuperblock::Everything, Lock::Unused).about(self.image.display())
+        self.open_device(WithoutSuperblock::Everything, Lock::Unused)
     }
 
     /// With `--no-lock`, the user of the image that is refused without it.

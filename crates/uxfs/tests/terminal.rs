@@ -306,7 +306,7 @@ fn bars_of_progress_fit_the_terminal_and_go() {
         let terminal = Terminal::new(columns, 30);
         let (archive, image) = (text(&archive), text(&image));
         let command = format!(
-            "(head -c 2000000 {archive}; sleep 4; tail -c +2000001 {archive}) | {} mkfs -q -f --size 300M --from - {image}",
+            "(head -c 2000000 {archive}; sleep 4; tail -c +2000001 {archive}) | {} mkfs -f --size 300M --from - {image} > /dev/null",
             program()
         );
         fs::write(terminal.folder.path().join("go"), command).unwrap();

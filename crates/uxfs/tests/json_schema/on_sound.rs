@@ -153,8 +153,8 @@ fn differences(judge: &mut Judge, folder: &Path, image: &OsString) {
         words!["setfattr", "-n", OsStr::from_bytes(b"user.\xfd"), "-v", "v", &other, "/made/moved"],
         words!["rm", "-r", &other, "/made/device", "/made/soft", "/made/odd", strange, "/made/fifo"],
         words!["mknod", &other, "/made/device", "b", "9", "2"],
-        words!["ln", "-s", "elsewhere", &other, "/made/soft"],
-        words!["ln", "-s", OsStr::from_bytes(b"\xfe"), &other, "/made/odd"],
+        words!["ln", &other, "-s", "elsewhere", "/made/soft"],
+        words!["ln", &other, "-s", OsStr::from_bytes(b"\xfe"), "/made/odd"],
         words!["mkdir", &other, "/made/fifo"],
         words!["touch", &other, "/made/new"],
     ] {

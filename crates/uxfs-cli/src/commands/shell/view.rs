@@ -154,7 +154,7 @@ impl View {
     /// It cannot be opened; another program changes it.
     pub fn volume(&mut self) -> Result<&Volume, Failure> {
         if !matches!(self.state, State::Writing(_)) {
-            self.look().about(self.arguments.image.display())?;
+            self.look().about_image(&self.arguments.image)?;
         }
         match &self.state {
             State::Writing(session) => Ok(session.filesystem()),
