@@ -66,7 +66,10 @@ pub(crate) fn mountable(
 pub(crate) fn cannot_be_mounted(form: Form) -> Failure {
     let failure = Failure::failed(format!("{}, and must be raw to be mounted", form.name()));
     match form.is_read() {
-        true => failure.with_remedy(&format!("-o ro shows it; to change it {}", form.remedy())),
+        true => failure.with_remedy(&format!(
+            "-o ro shows it where parts of it can be read alone; to change it {}",
+            form.remedy()
+        )),
         false => failure.with_remedy(form.remedy()),
     }
 }

@@ -68,20 +68,22 @@ impl<'p> ImageTarget<'p> {
                 Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
             }
             Ok(found) if !found.is_file() => Err(io::Error::other("neither a file nor a block device")),
-            Ok(found) => {
+            Ok(_) => {
                 self.is_file = true;
-                if found.len() > 0 && !self.force {
+                let claimed = Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?;
+                // Another program may have filled it before it let go of the lock.
+                if claimed.file.metadata()?.len() > 0 && !self.force {
                     return Err(occupied(match self.part.is_whole() {
                         true => "the file is not empty; --force overwrites it",
                         false => "the file is not empty; --force overwrites that part of it",
                     }));
                 }
-                Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
+                Ok(claimed)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path)?;
                 (self.is_file, self.was_made) = (true, true);
-                remains::made(self.path);
+                remains::made(self.path, &file);
                 Ok(Claimed::of(file, Lock::Exclusive)?)
             }
             Err(error) => Err(error),
@@ -109,7 +111,7 @@ fn occupied(message: &str) -> io::Error {
 impl Drop for ImageTarget<'_> {
     fn drop(&mut self) {
         if self.was_made {
-            let _ = fs::remove_file(self.path);
+            remains::remove(self.path);
         }
     }
 }

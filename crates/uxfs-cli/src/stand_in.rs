@@ -121,9 +121,10 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Of an image that begins at a byte of a file; `None` where that cannot be read.
+    /// Of an image that begins at a byte of a file; `None` where that cannot be read, or holds the image in another form, whose holes lie
+    /// elsewhere.
     pub fn of(path: &Path, start_bytes: u64) -> Option<Self> {
-        let is_file = std::fs::metadata(path).ok()?.is_file();
+        let is_file = std::fs::metadata(path).ok()?.is_file() && crate::forms::of(path).is_none();
         is_file.then(|| File::open(path).ok().map(|file| Self { file, start_bytes })).flatten()
     }
 

@@ -182,7 +182,7 @@ impl Maker {
     fn try_make(&self, path: &Path) -> Result<Made> {
         let mut options = self.mkfs_options()?;
         let identity = self.identity(&options)?;
-        let reserved = if self.sources.is_empty() { None } else { Some(Reserved::make(path)?) };
+        let mut reserved = if self.sources.is_empty() { None } else { Some(Reserved::make(path)?) };
         let mut filling = self.filling(path)?;
         let size = match (&mut filling, self.size_bytes) {
             (_, Some(bytes)) => FileSize::AtLeast(bytes),
@@ -202,6 +202,9 @@ impl Maker {
             })?;
         }
         let (layout, _warnings) = Layout::resolve(&options, target.facts())?;
+        if let Some(reserved) = &mut reserved {
+            reserved.begun();
+        }
         let device = target.prepare(&layout, true)?;
         let report = match &mut filling {
             None => {

@@ -44,6 +44,9 @@ struct Held {
     overlay: Option<OverlayDevice>,
     /// The layer that writes go to.
     top: usize,
+    /// Layers that are on the device. Where a later one fails, these are not written again: after it, older bytes would take the place of newer
+    /// ones.
+    written_layers: usize,
     /// The next write is the first change.
     is_armed: bool,
 }
@@ -52,7 +55,7 @@ impl DeferredDevice {
     /// Holds back what is written to `base`.
     pub fn new(base: Arc<dyn BlockDevice>) -> Self {
         let overlay = Some(OverlayDevice::new(Arc::clone(&base)));
-        let held = RwLock::new(Held { overlay, top: 0, is_armed: false });
+        let held = RwLock::new(Held { overlay, top: 0, written_layers: 0, is_armed: false });
         Self { base, has_begun: AtomicBool::new(false), held }
     }
 
@@ -75,9 +78,11 @@ impl DeferredDevice {
         if !held.is_armed {
             return Ok(Some(held));
         }
-        if let Some(overlay) = &held.overlay {
-            for layer in 0..=held.top {
-                self.write_layer(overlay, layer)?;
+        let Held { overlay, top, written_layers, .. } = &mut *held;
+        if let Some(overlay) = overlay {
+            while *written_layers <= *top {
+                self.write_layer(overlay, *written_layers)?;
+                *written_layers += 1;
             }
         }
         held.overlay = None;

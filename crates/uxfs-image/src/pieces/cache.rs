@@ -117,19 +117,29 @@ impl PieceCache {
 }
 
 impl State {
-    /// Drops pieces until there is room for another one. Gives whether there is.
+    /// Drops pieces until there is room for another one, the oldest first. Gives whether there is. An eighth of the budget is made free at
+    /// once: small pieces are many, and to look at all of them for each would take longer than to decompress them.
     fn make_room(&mut self, wanted_bytes: u64, budget_bytes: u64) -> bool {
-        while self.taken_bytes.saturating_add(wanted_bytes) > budget_bytes {
-            let kept = self.slots.iter().filter_map(|(number, slot)| match slot {
-                Slot::Kept { used_at, .. } => Some((*used_at, *number)),
-                Slot::Decoding => None,
-            });
-            let Some((_, oldest)) = kept.min() else { return self.decoding_count == 0 };
-            if let Some(Slot::Kept { bytes, .. }) = self.slots.remove(&oldest) {
+        let is_room =
+            |taken_bytes: u64, budget_bytes: u64| taken_bytes.saturating_add(wanted_bytes) <= budget_bytes;
+        if is_room(self.taken_bytes, budget_bytes) {
+            return true;
+        }
+        let kept = self.slots.iter().filter_map(|(number, slot)| match slot {
+            Slot::Kept { used_at, .. } => Some((*used_at, *number)),
+            Slot::Decoding => None,
+        });
+        let mut kept: Vec<_> = kept.collect();
+        kept.sort_unstable();
+        for (_, number) in kept {
+            if is_room(self.taken_bytes, budget_bytes - budget_bytes / 8) {
+                break;
+            }
+            if let Some(Slot::Kept { bytes, .. }) = self.slots.remove(&number) {
                 self.taken_bytes = self.taken_bytes.saturating_sub(bytes.len() as u64);
             }
         }
-        true
+        is_room(self.taken_bytes, budget_bytes) || self.decoding_count == 0
     }
 
     fn remember_failure(&mut self, number: u64, words: String) {

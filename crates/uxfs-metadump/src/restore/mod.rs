@@ -13,6 +13,8 @@ use std::io::{self, Read};
 use thiserror::Error;
 use uxfs_block::device::DeviceError;
 use uxfs_format::{
+    checksum,
+    field_table::OnDisk,
     superblock::{self, Superblock},
     units::SECTOR_SIZE_BYTES,
 };
@@ -197,6 +199,7 @@ impl Restored {
         let (size_bytes, sector_bytes) = sizes_of(bytes)?;
         target.prepare(size_bytes)?;
         let first_sector = bytes.get(..sector_bytes).unwrap_or(bytes).to_vec();
+        target.write(0, &unfinished(&first_sector))?;
         let rest = bytes.get(sector_bytes..).unwrap_or_default();
         if !rest.is_empty() {
             target.write(sector_bytes as u64, rest)?;
@@ -232,6 +235,16 @@ impl Restored {
         target.write(0, &self.first_sector)?;
         target.finish()
     }
+}
+
+/// The first sector while the rest is not complete: it says so, and no copy of it in another group is taken for it.
+fn unfinished(first_sector: &[u8]) -> Vec<u8> {
+    let mut sector = first_sector.to_vec();
+    if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
+        superblock.in_progress = 1;
+    }
+    checksum::seal(&mut sector, superblock::CHECKSUM_OFFSET_BYTES);
+    sector
 }
 
 /// Bytes of the file system and of its sectors, as a superblock says, sound or not.

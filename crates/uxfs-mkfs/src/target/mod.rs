@@ -106,10 +106,12 @@ pub enum FileSize {
 }
 
 /// An empty file that was created before the source is read: it may lie among
-/// that, and then is known by its inode. Goes away again unless it is kept.
+/// that, and then is known by its inode. Goes away again unless it is kept: while it is empty, or once it has been
+/// [begun](Reserved::begun). It is not locked: another program may have made a file system in it meanwhile.
 #[derive(Debug)]
 pub struct Reserved {
     made: Option<(PathBuf, File)>,
+    is_begun: bool,
 }
 
 impl Reserved {
@@ -119,11 +121,21 @@ impl Reserved {
     /// It cannot be made.
     pub fn make(path: &Path) -> Result<Self, TargetError> {
         match OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(file) => Ok(Self { made: Some((path.to_path_buf(), file)) }),
+            Ok(file) => Ok(Self { made: Some((path.to_path_buf(), file)), is_begun: false }),
             // Problems of an existing file are reported when it is opened. A dangling symbolic link exists as well.
-            Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { made: None }),
+            Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { made: None, is_begun: false }),
             Err(error) => Err(failed("create it")(error)),
         }
+    }
+
+    /// The file, where it was made.
+    pub fn file(&self) -> Option<&File> {
+        self.made.as_ref().map(|(_, file)| file)
+    }
+
+    /// The file system is being made in it, by the [`Target`] that has it locked.
+    pub fn begun(&mut self) {
+        self.is_begun = true;
     }
 
     /// Keeps the file: there is a file system in it.
@@ -136,7 +148,8 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         let Some((path, file)) = self.made.take() else { return };
         // Another program may have begun to make a file system in it.
-        if let Ok(own) = Claimed::of(file, Lock::Exclusive) {
+        let Ok(own) = Claimed::of(file, Lock::Exclusive) else { return };
+        if self.is_begun || own.file.metadata().is_ok_and(|found| found.len() == 0) {
             remove(&path, &own.file);
         }
     }
@@ -302,6 +315,11 @@ impl Target {
             is_blank: false,
             is_truncated: false,
         })
+    }
+
+    /// The file, where it was made by this.
+    pub fn made_file(&self) -> Option<&File> {
+        self.claimed.as_ref().filter(|_| self.is_new).map(|claimed| &claimed.file)
     }
 
     /// The facts for the layout.

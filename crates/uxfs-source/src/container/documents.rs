@@ -1,6 +1,7 @@
 //! The documents of images. What is not named here is passed over.
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::error::Category;
 
 use super::{digest::Digest, platform::Platform};
 use crate::error::{ContainerFault, Shown};
@@ -116,7 +117,14 @@ pub(super) struct SavedImage {
 /// Reads a document.
 pub(super) fn parse<T: DeserializeOwned>(file: &Shown, bytes: &[u8]) -> Result<T, ContainerFault> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let reason = Shown::from(error.to_string().as_bytes());
+        // Without a word of what was found: a link may lead to a file of secrets.
+        let what = match error.classify() {
+            Category::Io | Category::Eof => "it ends early",
+            Category::Syntax => "it is no JSON",
+            Category::Data => "it lacks what it must have",
+        };
+        let place = format!("{what} (line {}, column {})", error.line(), error.column());
+        let reason = Shown::from(place.as_bytes());
         ContainerFault::Document { file: file.clone(), reason }
     })
 }

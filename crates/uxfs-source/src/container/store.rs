@@ -100,6 +100,10 @@ impl Store {
     fn file_of_directory(&self, directory: &Path, path: &str) -> Result<Region, SourceError> {
         let whole = directory.join(path);
         let name = || Shown::from(path.as_bytes());
+        // To open a device may do something.
+        if std::fs::metadata(&whole).is_ok_and(|found| !found.is_file()) {
+            return Err(self.fault(ContainerFault::NoFile(name())));
+        }
         let mut options = File::options();
         // Opening a pipe would wait for somebody to write.
         options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);

@@ -22,7 +22,12 @@ use std::{
 use serde_json::json;
 use uxfs_block::{device::BlockDevice, window::Part};
 use uxfs_filesystem::identity::{self, IdentityChange, UuidChange};
-use uxfs_format::units::AgNumber;
+use uxfs_format::{
+    checksum,
+    field_table::OnDisk,
+    superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
+    units::AgNumber,
+};
 use uxfs_journal::LogState;
 use uxfs_metadump::restore::Target;
 use uxfs_mkfs::identity::random_uuid;
@@ -138,7 +143,7 @@ impl<'a> Copying<'a> {
         let is_clean = self.is_clean(&volume).about_image(&image.image)?;
         let source = Source { volume: &volume, device: &*device, image, is_clean };
         let size_bytes = volume.superblock().data_blocks.get() << volume.geometry().block_log;
-        let targets = self.prepare(size_bytes, complaints);
+        let targets = self.prepare(size_bytes, &source.unfinished_sector()?, complaints);
         let mut copied = Copied { size_bytes, copied_bytes: 0, copies: Vec::new() };
         let written = thread::scope(|scope| {
             let start = |(path, target)| Writing::start(scope, path, target);
@@ -199,11 +204,19 @@ impl<'a> Copying<'a> {
     }
 
     /// Opens or makes the targets.
-    fn prepare(&self, size_bytes: u64, complaints: &mut Complaints) -> Vec<(&'a Path, ImageTarget<'a>)> {
+    fn prepare(
+        &self,
+        size_bytes: u64,
+        unfinished: &[u8],
+        complaints: &mut Complaints,
+    ) -> Vec<(&'a Path, ImageTarget<'a>)> {
         let mut targets = Vec::new();
         for path in &self.arguments.targets {
             let mut target = ImageTarget::new(path, Part::default(), self.arguments.force);
-            match target.prepare(size_bytes) {
+            let prepared = target.prepare(size_bytes);
+            // The mark must not come after what it is for.
+            let marked = prepared.and_then(|()| target.write(0, unfinished)).and_then(|()| target.finish());
+            match marked {
                 Ok(()) => targets.push((path.as_path(), target)),
                 Err(error) => complaints.tell(&failed(path, &error)),
             }
@@ -239,6 +252,16 @@ impl Source<'_> {
         Ok(bytes)
     }
 
+    /// The first sector of a copy that is not complete: it says so, and no copy in another group is taken for it.
+    fn unfinished_sector(&self) -> Result<Vec<u8>, Failure> {
+        let mut sector = self.first_sector()?;
+        if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
+            superblock.in_progress = 1;
+        }
+        checksum::seal(&mut sector, CHECKSUM_OFFSET_BYTES);
+        Ok(sector)
+    }
+
     /// Gives what is in use to the targets, but for the first sector; says how much that is.
     ///
     /// # Errors
@@ -254,7 +277,7 @@ impl Source<'_> {
         let used_blocks = superblock.data_blocks.get().saturating_sub(superblock.free_data_blocks.get());
         let total_bytes = used_blocks.saturating_mul(superblock.block_size_bytes.get().into());
         let progress = Progress::new("copying", Measure::Bytes("", Some(total_bytes)), is_quiet);
-        let first_bytes = self.volume.geometry().sector_size_bytes as usize;
+        let unfinished = self.unfinished_sector()?;
         let mut copied_bytes = 0_u64;
         let mut tell = |group: AgNumber, fault: Fault| {
             let message = format!("group {group}: {fault}; all of its blocks are copied");
@@ -272,7 +295,7 @@ impl Source<'_> {
                     .about(name.to_string())
                     .map_err(Some)?;
                 if offset_bytes == 0 {
-                    bytes.iter_mut().take(first_bytes).for_each(|byte| *byte = 0);
+                    bytes.iter_mut().zip(&unfinished).for_each(|(byte, marked)| *byte = *marked);
                 }
                 let bytes: Arc<[u8]> = bytes.into();
                 let given = writings

@@ -9,7 +9,6 @@
 //! | [`filled`] | making and filling in one go |
 
 use std::{
-    fs,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -83,10 +82,9 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         notice!(Note::Option, "warning: {problem}");
     }
     let remains = Remains::begin(format!("{}: nothing has been written", path.display()));
-    let is_new = !is_dry_run && fs::symlink_metadata(path).is_err();
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
-    let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
-    remains::made_if(is_new, path);
+    let mut reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
+    reserved.as_ref().and_then(Reserved::file).into_iter().for_each(|file| remains::reserved(path, file));
     let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity, epoch)?;
     let size = match &mut filling {
@@ -100,7 +98,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         _ => file_size(arguments, &options)?,
     };
     let mut target = Target::open_part(path, part, size, is_dry_run)?;
-    remains::made_if(is_new, path);
+    target.made_file().into_iter().for_each(|file| remains::made(path, file));
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
@@ -122,6 +120,8 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     if !arguments.dry_run {
         remains
             .say(format!("{}: it holds no complete file system, and what was there is lost", path.display()));
+        remains::begun(path);
+        reserved.iter_mut().for_each(Reserved::begun);
         let device = target.prepare(&layout, !arguments.keep)?;
         made = match &mut filling {
             None => Made { written: empty::format(&*device, &layout, &identity)?, ..Made::default() },
