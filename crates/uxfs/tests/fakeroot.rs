@@ -198,7 +198,7 @@ fn attributes_go_through_fakeroot() {
     let said = place.says(&format!(
         "set -e; mkdir tree; echo > tree/file; setfattr -n security.capability -v {capability} tree/file
         ./uxfs mkfs -q --size 300M --from tree image; ./uxfs extract image --to out 2>/dev/null
-        getfattr -e hex -n security.capability out/file; ./uxfs xattr image /file"
+        getfattr -e hex -n security.capability out/file; ./uxfs xattr -e hex image /file"
     ));
     assert_eq!(said.matches(capability).count(), 2, "{said}");
 }
