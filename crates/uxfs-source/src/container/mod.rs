@@ -18,7 +18,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`reference`] | sources by their names |
+//! | [`mod@reference`] | sources by their names |
 //! | [`platform`] | operating system and processor |
 //! | [`digest`] | digests |
 //! | [`region`] | bytes of a file, and streams that become files |

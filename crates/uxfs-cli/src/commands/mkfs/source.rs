@@ -41,7 +41,7 @@ use crate::{
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
     /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input), a manifest
-    /// (mtree, composefs dump) or an image of a container (oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF]);
+    /// (mtree, composefs dump) or an image of a container (`oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:REF]`);
     /// several sources, of any kind, are layered like those of a container image
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
