@@ -1,50 +1,28 @@
-//! Commands that list and search on damaged images: they end, say what is wrong, and go on.
+//! Commands that list and search on damaged images: they end, name the damage, and go on.
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/damaged.rs"]
+mod damaged;
 
-use std::{
-    fs,
-    os::unix::fs::FileExt,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use common::{succeeds, text, uxfs};
-use tempfile::TempDir;
-use uxfs_testkit::{image, seeds::Seed};
+use common::text;
+use damaged::{DamagedCopies, ended};
+use uxfs_testkit::seeds::Seed;
 
 /// Damaged copies of the image.
 const COPIES: usize = 25;
-/// Blocks that may be hit: all metadata of the small image lies there.
-const BLOCKS: u64 = 400;
 
 #[test]
 fn damage_is_told_and_ends_nothing() {
     let seed = Seed::from_environment("damage_is_told_and_ends_nothing", 20_261_150);
-    let mut random = seed.random();
-    let folder = TempDir::with_prefix_in("uxfs-listing-", image::memory_folder()).unwrap();
-    let (source, sound) = (folder.path().join("source"), folder.path().join("sound"));
-    for directory in ["a", "a/b", "a/b/c", "d"] {
-        let directory = source.join(directory);
-        fs::create_dir_all(&directory).unwrap();
-        for number in 0..150 {
-            fs::write(directory.join(format!("file-{number}.txt")), format!("needle {number}\n")).unwrap();
-        }
-    }
-    succeeds(&["mkfs", "-q", "--size", "300M", "--from", text(&source), text(&sound)]);
-    let copy = folder.path().join("copy");
+    let mut copies = DamagedCopies::new(seed.random());
     let mut damaged = 0;
     for _ in 0..COPIES {
-        fs::copy(&sound, &copy).unwrap();
-        let file = fs::OpenOptions::new().write(true).open(&copy).unwrap();
-        for _ in 0..40 {
-            // The superblock stays.
-            let place = 4096 + random.below((BLOCKS - 1) * 4096);
-            let bytes = random.next_u64().to_le_bytes();
-            file.write_all_at(&bytes[..1 + random.index(8)], place).unwrap();
-        }
+        let copy = copies.damage();
         let copy = text(&copy);
-        for arguments in [
+        for words in [
             &["ls", "-lR", copy][..],
             &["ls", "-RtZF", "--color=always", copy],
             &["--json", "ls", "-lR", copy],
@@ -53,18 +31,9 @@ fn damage_is_told_and_ends_nothing() {
             &["grep", "-q", "thread", copy],
             &["ls", "-lR", "--tolerant", copy],
         ] {
-            let began = Instant::now();
-            let output = uxfs(arguments);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(began.elapsed() < Duration::from_secs(5), "{arguments:?}");
-            assert!(!said.contains("panicked"), "{arguments:?}: {said}");
-            let code = output.status.code().unwrap();
-            assert!(code <= 4, "{arguments:?}: {code} {said}");
-            assert_eq!(
-                code == 0 || arguments[0] == "grep" && code == 1,
-                said.is_empty(),
-                "{arguments:?}: {code} {said}"
-            );
+            let (code, _, said) = ended(words, Duration::from_secs(5));
+            let is_sound = code == 0 || words[0] == "grep" && code == 1;
+            assert_eq!(is_sound, said.is_empty(), "{words:?}: {code} {said}");
             damaged += usize::from(code == 3);
         }
     }

@@ -155,3 +155,70 @@ pub fn survives(words: &[&str]) {
     let output = damaged.uxfs(words);
     assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Copies of a small image with files in a few directories, each with some bytes of its metadata damaged.
+pub struct DamagedCopies {
+    folder: TempDir,
+    random: Random,
+}
+
+impl DamagedCopies {
+    /// Bytes that may be hit: all metadata of the small image lies there, behind the superblock, which stays.
+    const HIT_BYTES: std::ops::Range<u64> = 4096..400 * 4096;
+    /// Places of one copy.
+    const PLACES: usize = 40;
+
+    pub fn new(random: Random) -> Self {
+        let folder = TempDir::with_prefix_in("uxfs-copies-", image::memory_folder()).unwrap();
+        let copies = Self { folder, random };
+        for directory in ["a", "a/b", "a/b/c", "d"] {
+            let directory = copies.source().join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            for number in 0..150 {
+                let text = format!("needle {number}\n");
+                fs::write(directory.join(format!("file-{number}.txt")), text).unwrap();
+            }
+        }
+        let (source, sound) = (copies.source(), copies.sound());
+        let words =
+            ["mkfs", "-q", "--size", "300M", "--from", source.to_str().unwrap(), sound.to_str().unwrap()];
+        ended(&words, LONGEST);
+        copies
+    }
+
+    /// The files that the image was made of.
+    pub fn source(&self) -> PathBuf {
+        self.folder.path().join("source")
+    }
+
+    /// The image without damage.
+    pub fn sound(&self) -> PathBuf {
+        self.folder.path().join("sound")
+    }
+
+    /// Another copy, in the place of the one before.
+    pub fn damage(&mut self) -> PathBuf {
+        let copy = self.folder.path().join("copy");
+        fs::copy(self.sound(), &copy).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&copy).unwrap();
+        for _ in 0..Self::PLACES {
+            let hit = Self::HIT_BYTES;
+            let place = hit.start + self.random.below(hit.end - hit.start);
+            let bytes = self.random.next_u64().to_le_bytes();
+            file.write_all_at(&bytes[..1 + self.random.index(8)], place).unwrap();
+        }
+        copy
+    }
+}
+
+/// Runs a command, which ends in time and without a panic. Gives its exit code, its output, and what it says on standard error.
+pub fn ended(words: &[&str], most: Duration) -> (i32, Output, String) {
+    let began = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(words).output().unwrap();
+    assert!(began.elapsed() < most, "{words:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{words:?}: {said}");
+    let code = output.status.code().unwrap();
+    assert!(code <= 4, "{words:?}: {code} {said}");
+    (code, output, said)
+}
