@@ -212,7 +212,9 @@ impl ImageArguments {
         let is_packed = forms::of(&self.image).is_some_and(|form| form.is_read() && form != Form::Qcow2);
         // All of a packed image would have to be unpacked.
         let is_allowed = !is_packed || self.names_superblock();
-        is_allowed && !is_of_another_form(error) && self.place.disk(&self.image, error).is_none()
+        // A partition that was chosen holds no other ones.
+        let is_disk = || !self.place.is_in_partition() && self.place.disk(&self.image, error).is_some();
+        is_allowed && !is_of_another_form(error) && !is_disk()
     }
 
     /// Opens the image for reading, which keeps writers away. With `--repaired`, what is read is as a repair would leave it.

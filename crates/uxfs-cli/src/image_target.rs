@@ -58,7 +58,7 @@ impl<'p> ImageTarget<'p> {
         self.device.as_ref()
     }
 
-    /// Opens what is there, or makes a file, and locks it.
+    /// Opens the existing file or device, or makes a file, and locks it.
     fn claim(&mut self) -> io::Result<Claimed> {
         match fs::metadata(self.path) {
             Ok(found) if found.file_type().is_block_device() => {

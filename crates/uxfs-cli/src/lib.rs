@@ -27,7 +27,7 @@
 //! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a line on a terminal about long work, nothing elsewhere; the sentence at its end |
-//! | `remains` | what is left of a command that a signal ends |
+//! | `remains` | the remains of a command that a signal ends |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`schema`] | the JSON Schema of what `--json` prints |
 //! | [`search`] | trees seen as a whole: the expressions of find, the sums of du and df |

@@ -1,4 +1,4 @@
-//! What is left of a command that Ctrl-C or SIGTERM ends: a sentence about it, and no file that is only half made.
+//! The remains of a command that Ctrl-C or SIGTERM ends: a sentence about them, and no file that is only half made.
 //!
 //! Most commands need no more: their changes are in the log, or nothing of them is. Commands that go on for a while to put things in order
 //! use `interrupt` instead. A signal that the caller has ignored, as nohup(1) and shells do for commands in the background, stays ignored.
@@ -64,7 +64,7 @@ impl Made {
 pub(crate) struct Remains(());
 
 impl Remains {
-    /// From now on a signal ends the process with this sentence about what is left. Where no thread can be started it ends it without.
+    /// From now on a signal ends the process with this sentence about the remains. Where no thread can be started it ends it without.
     pub fn begin(sentence: impl Into<String>) -> Self {
         STATE.lock().sentence = sentence.into();
         WATCHED.call_once(watch);

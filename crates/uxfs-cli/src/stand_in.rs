@@ -6,6 +6,8 @@
 //! 2. A header behind it, of free space or of inodes, is sound and says that it belongs to the same group: an image in a file has
 //!    its groups elsewhere.
 //! 3. Of the copies in the first groups, more agree with it than contradict it.
+//! 4. A header of group 0 agrees with it, too; where both are lost, two copies and more than half of those in the first groups. A file may
+//!    hold blocks that imitate a copy with its header. A copy that the user names is excused from this.
 //!
 //! Copies are looked for in this order, until one counts. By its geometry, the first of the groups in front of it whose copy counts is
 //! taken instead:
@@ -95,7 +97,7 @@ pub(crate) fn find(
     holes: Option<Holes>,
     wanted: Option<AgNumber>,
 ) -> Result<Option<StandIn>> {
-    let mut search = Search { device, candidates: 0 };
+    let mut search = Search { device, candidates: 0, is_named: wanted.is_some() };
     let Some(wanted) = wanted else { return Ok(search.any(holes)) };
     // Any superblock tells where the wanted one lies, that of the first group among them.
     let known = match read_group_superblock(device.as_ref(), 0) {
@@ -143,6 +145,8 @@ impl Holes {
 struct Search<'d> {
     device: &'d Arc<dyn BlockDevice>,
     candidates: u32,
+    /// The user has named a group.
+    is_named: bool,
 }
 
 impl Search<'_> {
@@ -217,19 +221,26 @@ impl Search<'_> {
             superblock: SuperblockChoice::Given(Box::new(superblock)),
         };
         let volume = Volume::open_tolerantly(Arc::clone(self.device), &options).ok()?;
-        let headers = volume.group(group);
-        let is_its_own = headers.free_space_header().is_ok() || headers.inode_header().is_ok();
-        (is_its_own && self.has_majority(&superblock)).then_some(StandIn { group, volume })
+        let has_header = |group| {
+            let headers = volume.group(group);
+            headers.free_space_header().is_ok() || headers.inode_header().is_ok()
+        };
+        let counts = has_header(group)
+            && self.has_majority(&superblock, self.is_named || has_header(AgNumber::new(0)));
+        counts.then_some(StandIn { group, volume })
     }
 
-    fn has_majority(&self, superblock: &Superblock) -> bool {
+    /// Whether copies agree: more than contradict where something else speaks for it, otherwise more than half of all.
+    fn has_majority(&self, superblock: &Superblock, is_supported: bool) -> bool {
         let identity = |superblock: &Superblock| {
             let geometry = Geometry::new(superblock);
             let sizes = [geometry.ag_blocks, geometry.ag_count, geometry.block_log];
             (sizes, geometry.data_blocks, superblock.effective_metadata_uuid())
         };
         let (mut agreeing, mut contradicting) = (0_u32, 0_u32);
-        for group in 1..superblock.ag_count.get().min(ASKED_GROUPS) {
+        let asked = 1..superblock.ag_count.get().min(ASKED_GROUPS);
+        let asked_count = asked.end.saturating_sub(1);
+        for group in asked {
             let offset_bytes = u64::from(group).saturating_mul(group_bytes(superblock));
             match read_group_superblock(self.device.as_ref(), offset_bytes) {
                 Ok(copy) if identity(&copy) == identity(superblock) => agreeing += 1,
@@ -237,7 +248,10 @@ impl Search<'_> {
                 Err(_) => {}
             }
         }
-        agreeing > contradicting || superblock.ag_count.get() == 1
+        match is_supported {
+            true => agreeing > contradicting || superblock.ag_count.get() == 1,
+            false => agreeing > 1 && agreeing > asked_count / 2,
+        }
     }
 }
 

@@ -97,7 +97,7 @@ impl Content {
     /// It cannot be opened, or is no regular file.
     pub fn of_host_file(path: &Path) -> Result<(u64, Self), SourceError> {
         let failed = |error: io::Error| SourceError::host(path, "open", error);
-        // Looked at first: opening a pipe would wait for somebody to write.
+        // Looked at first: opening a pipe would wait for a program that writes.
         let found = std::fs::metadata(path).map_err(failed)?;
         if !found.is_file() {
             return Err(failed(io::Error::other("not a regular file")));

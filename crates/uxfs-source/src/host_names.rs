@@ -46,7 +46,7 @@ impl HostNames {
 }
 
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for somebody to write.
+    // Opening a pipe would wait for a program that writes.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }

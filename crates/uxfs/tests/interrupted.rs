@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: a sentence about what is left, no file that is half made, and the process ends by the signal.
+//! Ctrl-C and SIGTERM: a sentence about the remains, no file that is half made, and the process ends by the signal.
 #![allow(clippy::unwrap_used)]
 
 mod common;

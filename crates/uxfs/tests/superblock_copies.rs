@@ -177,6 +177,80 @@ fn a_copy_that_others_contradict_is_not_believed() {
     sample.reads_through(&[], 3, "elsewhere");
 }
 
+/// A file of the first group, at a place that its blocks give for the second group of another geometry.
+#[test]
+fn blocks_of_a_file_that_imitate_a_copy_are_not_believed() {
+    const GROUP: u64 = 301 << 20;
+    const BLOCK: u64 = 4096;
+    let folder = TempDir::with_prefix_in("uxfs-copies-", image::memory_folder()).unwrap();
+    let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("a"), vec![1; 24 << 20]).unwrap();
+    fs::write(source.join("b"), vec![2; 16 << 10]).unwrap();
+    // No number of groups gives this size: all data are searched.
+    succeeds(&["mkfs", "-q", "--size", "1500m", "-d", "agsize=301m", "--from", text(&source), text(&image)]);
+    let (listed, _) = printed(&[], &image);
+    let map: serde_json::Value =
+        serde_json::from_str(&succeeds(&["--json", "map", text(&image), "/b"])).unwrap();
+    assert_eq!(map["group"], 0);
+    let blocks = map["group_block"].as_u64().unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&image).unwrap();
+    let mut sectors = vec![0; 1024];
+    file.read_exact_at(&mut sectors, GROUP).unwrap();
+    let (first, header) = sectors.split_at_mut(512);
+    let superblock = Superblock::prefix_of_mut(first).unwrap();
+    superblock.ag_blocks.set(blocks as u32);
+    superblock.ag_block_log = (blocks as f64).log2().ceil() as u8;
+    superblock.ag_count.set(2);
+    superblock.data_blocks.set(2 * blocks);
+    superblock.log_start.set(1 << superblock.ag_block_log | 100);
+    superblock.log_blocks.set(1000);
+    let geometry = Geometry::new(superblock);
+    seal(first, None, &geometry).unwrap();
+    // Length, free blocks and longest run of the header of free space.
+    for (place, number) in [(12, blocks as u32), (52, 10), (56, 10)] {
+        header[place..place + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    seal(header, None, &geometry).unwrap();
+    file.write_all_at(&sectors, blocks * BLOCK).unwrap();
+    for lost_bytes in [512, 16 << 10] {
+        file.write_all_at(&vec![0; lost_bytes], 0).unwrap();
+        let output = uxfs(&["ls", "-lR", text(&image)]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && output.stdout == listed[0], "{lost_bytes}: {words}");
+        assert!(words.contains("allocation group 1"), "{words}");
+        let told = succeeds(&["--json", "info", text(&image)]);
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["group_count"], 5, "{lost_bytes}");
+    }
+}
+
+/// Copies are looked for in a partition that was chosen, and behind the holes of a disk of another form.
+#[test]
+fn partitions_and_disks_of_virtual_machines_have_copies() {
+    require!(Judge::Sfdisk, Judge::QemuImg);
+    let folder = TempDir::with_prefix_in("uxfs-copies-", image::memory_folder()).unwrap();
+    let (disk, qcow2) = (folder.path().join("disk"), folder.path().join("qcow2"));
+    File::create(&disk).unwrap().set_len(1600 << 20).unwrap();
+    host(
+        "sh",
+        &["-c", &format!("printf 'label: gpt\\nstart=2048, name=root\\n' | sfdisk -q {}", text(&disk))],
+    );
+    // A group size that is not guessed: holes are passed over.
+    succeeds(&["mkfs", "-q", "-d", "agsize=301m", "--partition", "1", text(&disk)]);
+    succeeds(&["mkdir", "--partition", "1", text(&disk), "/here"]);
+    let first = OpenOptions::new().write(true).open(&disk).unwrap();
+    first.write_all_at(&[0; 512], 1 << 20).unwrap();
+    host("qemu-img", &["convert", "-O", "qcow2", text(&disk), text(&qcow2)]);
+    for image in [&disk, &qcow2] {
+        let output = uxfs(&["ls", "--partition", "1", text(image)]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {words}", image.display());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "here\n");
+        assert!(words.contains("allocation group 1"), "{words}");
+    }
+}
+
 #[test]
 fn commands_that_change_something_refuse_it_with_the_remedy() {
     require!(Judge::Mkfs, Judge::XfsRepair);

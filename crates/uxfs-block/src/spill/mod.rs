@@ -10,6 +10,7 @@
 //! | [`map`] | a hash map of small keys and values |
 //! | [`pages`] | pages that are changed at any place |
 //! | [`stack`] | a stack of records of one length |
+//! | [`sparse_file`] | a stream, with holes |
 //! | [`first_paths`] | the first paths of files with several names |
 
 pub mod first_paths;
@@ -17,6 +18,7 @@ pub mod map;
 pub mod pages;
 pub mod records;
 pub mod sorter;
+pub mod sparse_file;
 pub mod stack;
 
 use std::{

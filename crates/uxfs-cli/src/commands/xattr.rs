@@ -249,7 +249,7 @@ impl Printer<'_, '_> {
     }
 }
 
-/// As getfacl prints it: where the mask takes something away, with what is left.
+/// As getfacl prints it: where the mask takes something away, with the rights that remain.
 fn print_acl(acl: &PosixAcl, output: &mut Output) -> io::Result<()> {
     let mask = acl.entries.iter().find(|entry| entry.tag == AclTag::Mask).map(|entry| entry.permissions);
     for entry in &acl.entries {

@@ -23,6 +23,8 @@ const TABLE_END: u32 = 0x8f92_eab1;
 /// At the end of the table: how many frames, a byte of flags, and [`TABLE_END`].
 const TABLE_FOOTER_BYTES: u64 = 9;
 const SKIPPED_HEADER_BYTES: u64 = 8;
+/// Bytes that frames without a length may come to in all: to measure them they are decompressed, and a file of a megabyte may say a terabyte.
+const MOST_MEASURED_BYTES: u64 = 64 << 30;
 /// Read at once, from block to block: most of a file is passed over.
 const STEP_BYTES: usize = 4 << 10;
 /// What a frame may look back on where only its length is looked for.
@@ -101,7 +103,7 @@ fn numbers(bytes: &[u8]) -> [u32; 2] {
 fn by_walk(file: &Arc<dyn BlockDevice>) -> io::Result<Layout> {
     let mut walk =
         Walk { reader: BufReader::with_capacity(STEP_BYTES, PackedReader::whole(file)), position: 0 };
-    let mut table = PieceTable::default();
+    let (mut table, mut measured_bytes) = (PieceTable::default(), 0_u64);
     while walk.position < file.size_bytes() {
         let start = walk.position;
         let magic = walk.number(4)?;
@@ -121,8 +123,11 @@ fn by_walk(file: &Arc<dyn BlockDevice>) -> io::Result<Layout> {
         let size_bytes = match size_bytes {
             Some(size_bytes) => size_bytes,
             None => match measure(PackedReader::new(file, packed.clone()))? {
-                Some(size_bytes) => size_bytes,
-                None => return Ok(Layout::UNKNOWN),
+                Some(size_bytes) if measured_bytes <= MOST_MEASURED_BYTES => {
+                    measured_bytes += size_bytes;
+                    size_bytes
+                }
+                _ => return Ok(Layout::UNKNOWN),
             },
         };
         if table.add(packed, size_bytes).is_none() {

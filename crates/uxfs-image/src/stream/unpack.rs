@@ -8,10 +8,12 @@ use std::{
     env,
     fs::File,
     io::{self, Read},
-    os::unix::fs::FileExt,
 };
 
-use uxfs_block::window::Part;
+use uxfs_block::{
+    spill::sparse_file::{HOLE_BYTES, SparseFile},
+    window::Part,
+};
 use uxfs_format::{
     geometry::Geometry,
     superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock},
@@ -25,8 +27,6 @@ use crate::{
 
 /// Unpacked at once; also all that is unpacked of a file without a file system.
 const PIECE_BYTES: usize = 64 << 10;
-/// Zeros of this size, where they lie aligned, become holes.
-const HOLE_BYTES: usize = 4 << 10;
 
 const _: () = assert!(MAX_SECTOR_SIZE_BYTES <= PIECE_BYTES && PIECE_BYTES.is_multiple_of(HOLE_BYTES));
 
@@ -57,7 +57,7 @@ pub(super) fn unpack(
         WithoutSuperblock::Beginning => PIECE_BYTES as u64,
         WithoutSuperblock::Everything => u64::MAX,
     });
-    while length > 0 && target.end_bytes < size_bytes {
+    while length > 0 && target.file.end_bytes() < size_bytes {
         target.add(piece.get(..length).unwrap_or_default())?;
         length = read_piece(&mut stream, &mut piece).map_err(failed)?;
     }
@@ -74,49 +74,25 @@ fn size_of_file_system(start: &[u8]) -> Option<u64> {
 /// The file that is unpacked into.
 pub(super) struct Unpacked {
     form: Form,
-    file: File,
-    /// Bytes unpacked so far.
-    end_bytes: u64,
-    /// Bytes that may still be written: other programs need space for their temporary files as well.
-    room_bytes: u64,
+    file: SparseFile,
 }
 
 impl Unpacked {
     pub fn new(form: Form) -> Result<Self> {
         let failed = |source| ImageError::NoDirectory { directory: env::temp_dir(), source };
-        let file = tempfile::tempfile().map_err(failed)?;
-        let status = rustix::fs::fstatvfs(&file).map_err(|errno| failed(errno.into()))?;
-        let free_bytes = status.f_bavail.saturating_mul(status.f_frsize);
-        Ok(Self { form, file, end_bytes: 0, room_bytes: free_bytes - free_bytes / 16 })
+        Ok(Self { form, file: SparseFile::new().map_err(failed)? })
     }
 
     /// As long as what was unpacked.
     pub fn into_file(self) -> Result<File> {
-        self.file.set_len(self.end_bytes).map_err(|source| ImageError::Unpack { form: self.form, source })?;
-        Ok(self.file)
+        self.file.into_file().map_err(|source| ImageError::Unpack { form: self.form, source })
     }
 
-    /// Writes the parts that are not zero.
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        let is_zero = |block: &&[u8]| block.iter().all(|byte| *byte == 0);
-        let mut offset_bytes = self.end_bytes;
-        for blocks in bytes.chunks(HOLE_BYTES).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
-            let length_bytes: usize = blocks.iter().map(|block| block.len()).sum();
-            if !blocks.first().is_some_and(is_zero) {
-                let room_bytes = self.room_bytes.checked_sub(length_bytes as u64);
-                self.room_bytes = room_bytes.ok_or_else(|| ImageError::NoRoom(env::temp_dir()))?;
-                let form = self.form;
-                self.file.write_all_at(&blocks.concat(), offset_bytes).map_err(|source| {
-                    match source.kind() {
-                        io::ErrorKind::StorageFull => ImageError::NoRoom(env::temp_dir()),
-                        _ => ImageError::Unpack { form, source },
-                    }
-                })?;
-            }
-            offset_bytes += length_bytes as u64;
-        }
-        self.end_bytes = offset_bytes;
-        Ok(())
+        self.file.append(bytes).map_err(|source| match source.kind() {
+            io::ErrorKind::StorageFull => ImageError::NoRoom(env::temp_dir()),
+            _ => ImageError::Unpack { form: self.form, source },
+        })
     }
 }
 

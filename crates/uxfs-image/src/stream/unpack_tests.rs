@@ -79,8 +79,8 @@ fn without_a_superblock_the_beginning_is_unpacked_or_all_of_it() {
 
 #[test]
 fn room_is_left() {
-    let mut unpacked = Unpacked::new(Form::Zstd).unwrap();
-    unpacked.room_bytes = 2 * HOLE_BYTES as u64;
+    let file = SparseFile::with_room(2 * HOLE_BYTES as u64).unwrap();
+    let mut unpacked = Unpacked { form: Form::Zstd, file };
     unpacked.add(&[0; 1 << 20]).unwrap();
     unpacked.add(&[1; 2 * HOLE_BYTES]).unwrap();
     let error = unpacked.add(&[1]).unwrap_err();

@@ -2,12 +2,14 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, Write},
+    io::{self, Read},
     ops::Range,
     os::fd::AsFd,
     path::Path,
     sync::Arc,
 };
+
+use uxfs_block::spill::sparse_file::SparseFile;
 
 use crate::{
     content::read_full,
@@ -81,17 +83,19 @@ impl Read for RegionReader {
 /// Copies a stream to a file without a name in the folder for temporary files, so that it can be read again and in any order.
 pub(crate) fn spooled(name: Shown, mut stream: impl Read) -> Result<Region, SourceError> {
     let failed = |error| SourceError::io(&name.0, "copy it to a temporary file in TMPDIR", error);
-    let mut file = tempfile::tempfile().map_err(failed)?;
-    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut file = SparseFile::new().map_err(failed)?;
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => file.write_all(buffer.get(..read).unwrap_or_default()).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(SourceError::io(&name.0, "read", error)),
+        buffer.clear();
+        // Whole buffers: holes are aligned.
+        let read = stream.by_ref().take(BUFFER_BYTES as u64).read_to_end(&mut buffer);
+        read.map_err(|error| SourceError::io(&name.0, "read", error))?;
+        if buffer.is_empty() {
+            break;
         }
+        file.append(&buffer).map_err(failed)?;
     }
-    file.rewind().map_err(failed)?;
+    let file = file.into_file().map_err(failed)?;
     Region::whole(file, name.clone()).map_err(failed)
 }
 

@@ -24,7 +24,7 @@ use crate::{
     packing::Packing,
     path::split,
     stream::{StreamEntry, StreamItem, StreamSource},
-    tar::{TarOptions, TarSource},
+    tar::{self, TarOptions, TarSource},
     tree::Reading,
 };
 
@@ -105,7 +105,7 @@ impl Store {
             return Err(self.fault(ContainerFault::NoFile(name())));
         }
         let mut options = File::options();
-        // Opening a pipe would wait for somebody to write.
+        // Opening a pipe would wait for a program that writes.
         options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);
         let file = options.open(&whole).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.fault(ContainerFault::Missing(name())),
@@ -175,7 +175,20 @@ fn open_archive(path: &Path) -> Result<Region, SourceError> {
     };
     match region.packing().map_err(region.failed("read"))? {
         Packing::None => Ok(region),
-        _ => spooled(region.name.clone(), region.unpacked().map_err(region.failed("unpack"))?),
+        _ => {
+            let mut unpacked = region.unpacked().map_err(region.failed("unpack"))?;
+            let mut start = Vec::with_capacity(tar::BLOCK_BYTES);
+            let read = unpacked.by_ref().take(tar::BLOCK_BYTES as u64).read_to_end(&mut start);
+            read.map_err(region.failed("unpack"))?;
+            // Anything may be packed, and a thousand times as long as it is here.
+            if !tar::begins_archive(&start) {
+                return Err(SourceError::Container {
+                    image: region.name,
+                    fault: ContainerFault::NoImageArchive,
+                });
+            }
+            spooled(region.name.clone(), start.chain(unpacked))
+        }
     }
 }
 

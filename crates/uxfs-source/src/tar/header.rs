@@ -3,7 +3,7 @@
 use crate::error::ArchiveFault;
 
 /// Everything in an archive comes in blocks of this size.
-pub(super) const BLOCK_BYTES: usize = 512;
+pub(crate) const BLOCK_BYTES: usize = 512;
 /// Offsets and lengths.
 type Pairs = Vec<(u64, u64)>;
 /// One block.

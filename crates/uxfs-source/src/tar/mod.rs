@@ -37,6 +37,15 @@ mod sparse;
 
 pub use source::TarSource;
 
+pub(crate) use self::header::BLOCK_BYTES;
+use self::header::Header;
+
+/// Whether an archive begins with these bytes: with a header whose sum is right, or with the zeros of one without files.
+pub(crate) fn begins_archive(bytes: &[u8]) -> bool {
+    let Some(block) = bytes.first_chunk::<BLOCK_BYTES>() else { return false };
+    Header(block).verify().is_ok() || block.iter().all(|byte| *byte == 0)
+}
+
 /// How an archive is read.
 #[derive(Debug, Clone)]
 pub struct TarOptions {

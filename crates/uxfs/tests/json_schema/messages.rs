@@ -115,7 +115,7 @@ fn files_that_are_no_images() {
     assert!(!told.words[0].contains("undo file"), "{:?}", told.words);
 }
 
-/// Root may read everything: somebody else tries.
+/// Root may read everything: an ordinary user tries.
 #[test]
 fn images_that_may_not_be_read() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();

@@ -1,5 +1,5 @@
 //! A directory of the host as one side of the comparison. It is reached through descriptors, name by name and without following links,
-//! so that paths may be of any length, and nothing outside of it is read while somebody changes it.
+//! so that paths may be of any length, and nothing outside of it is read while another program changes it.
 
 use std::{
     ffi::{CStr, CString},
@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::{AtFlags, CWD, Dir, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr},
     io::Errno,
@@ -26,6 +27,8 @@ use crate::failure::Failure;
 const READ_BYTES: usize = 1 << 20;
 /// Longest list of names and longest value that the kernel gives.
 const ATTRIBUTE_BYTES: usize = 64 << 10;
+/// Directories above the last one that stay open. A walk that comes back from further down begins at the root again.
+const MOST_NEAR: usize = 64;
 /// How a directory is opened.
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -37,6 +40,15 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 #[derive(Debug)]
 pub(super) struct HostTree {
     root: Arc<OwnedFd>,
+    /// The directory that was opened last, and those above it: a walk goes on near it.
+    near: Mutex<Vec<Near>>,
+}
+
+/// An open directory, with its path below the root.
+#[derive(Debug)]
+struct Near {
+    path: Vec<u8>,
+    directory: Arc<OwnedFd>,
 }
 
 /// A file in a directory.
@@ -53,6 +65,11 @@ pub(super) fn failed(error: impl Into<io::Error>) -> Failure {
     Failure::failed(error.into().to_string())
 }
 
+/// Whether a path is this one, or leads below it.
+fn is_below(path: &[u8], above: &[u8]) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
 fn name_of(name: &[u8]) -> Result<CString, Failure> {
     CString::new(name).map_err(|_| Failure::failed("a name with a zero byte"))
 }
@@ -66,7 +83,7 @@ impl HostTree {
         // A link on the command line is followed.
         let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed)?;
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), near: Mutex::default() })
     }
 
     /// The directory itself.
@@ -95,11 +112,28 @@ impl HostTree {
     /// # Errors
     /// The host.
     pub fn directory(&self, path: &[u8]) -> Result<Arc<OwnedFd>, Failure> {
-        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        names.try_fold(Arc::clone(&self.root), |directory, name| {
+        let mut near = self.near.lock();
+        near.retain(|near| is_below(path, &near.path));
+        let (mut at, mut directory) = match near.last() {
+            Some(near) => (near.path.len(), Arc::clone(&near.directory)),
+            None => (0, Arc::clone(&self.root)),
+        };
+        while let Some(rest) = path.get(at..).filter(|rest| !rest.is_empty()) {
+            let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+            let name = rest.get(slashes..).unwrap_or_default().split(|byte| *byte == b'/').next();
+            let Some(name) = name.filter(|name| !name.is_empty()) else { break };
             let opened = rustix::fs::openat(&directory, &name_of(name)?, DIRECTORY, Mode::empty());
-            opened.map(Arc::new).map_err(failed)
-        })
+            directory = opened.map(Arc::new).map_err(failed)?;
+            at += slashes + name.len();
+            if near.len() == MOST_NEAR {
+                near.remove(0);
+            }
+            near.push(Near {
+                path: path.get(..at).unwrap_or(path).to_vec(),
+                directory: Arc::clone(&directory),
+            });
+        }
+        Ok(directory)
     }
 }
 
