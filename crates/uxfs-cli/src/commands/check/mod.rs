@@ -79,6 +79,10 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    if arguments.memory.is_some() {
+        // Where huge pages are always given, each touch of 2 MiB of addresses takes all of them. Old kernels have no such wish.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
     let image = &arguments.image;
     let device = image.device_at_rest()?;
     let options = OpeningOptions {
