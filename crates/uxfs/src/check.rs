@@ -12,7 +12,7 @@ use uxfs_repair::{
 use crate::{
     Result,
     error::About,
-    opening::{Opening, opening_methods},
+    opening::{Needs, Opening, opening_methods},
 };
 
 /// Findings that are kept.
@@ -105,7 +105,7 @@ impl Checker {
     }
 
     fn try_check(&self, path: &Path) -> Result<Checked> {
-        let device = self.opening.device(path, false, Lock::Unused)?;
+        let device = self.opening.device_to_read(path, Lock::Unused, Needs::Everything)?;
         let options =
             OpeningOptions { cache_budget_bytes: self.opening.cache_bytes, ..OpeningOptions::default() };
         let opened = opening::open(&device, &options)?;

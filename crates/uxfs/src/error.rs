@@ -4,6 +4,8 @@ use std::{fmt, io};
 
 use uxfs_block::device::DeviceError;
 use uxfs_extract::sink::SinkError;
+#[cfg(feature = "forms")]
+use uxfs_image::error::ImageError;
 use uxfs_mkfs::{empty::FormatError, layout::LayoutError, options::OptionError, target::TargetError};
 use uxfs_populate::{error::PopulateError, make::MakeError};
 use uxfs_repair::commit::CommitError;
@@ -190,6 +192,23 @@ fn of_system(source: &io::Error, message: String) -> Error {
 impl From<DeviceError> for Error {
     fn from(error: DeviceError) -> Self {
         of_system(&error.source, error.to_string())
+    }
+}
+
+#[cfg(feature = "forms")]
+impl From<ImageError> for Error {
+    fn from(error: ImageError) -> Self {
+        let message = match error.remedy() {
+            Some(remedy) => format!("{error}; {remedy}"),
+            None => error.to_string(),
+        };
+        match error {
+            ImageError::Device(error) => error.into(),
+            ImageError::Unpack { source, .. } | ImageError::NoDirectory { source, .. } => of_system(&source, message),
+            ImageError::NoRoom(_) => Self::Io { kind: io::ErrorKind::StorageFull, errno: ENOSPC, message },
+            ImageError::Damaged(_) => Self::Corrupt { message },
+            ImageError::Unsupported { .. } => Self::Unsupported { errno: EOPNOTSUPP, message },
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     Entry, Paths, Result, Walk,
     error::About,
-    opening::{Opening, opening_methods},
+    opening::{Needs, Opening, opening_methods},
 };
 
 /// An image, or a block device, that is open for reading. Clones are handles of the same image.
@@ -70,7 +70,7 @@ impl ImageOptions {
 
     fn try_open(&self, path: &Path) -> Result<Image> {
         let lock = if self.ignores_locks { Lock::None } else { Lock::Shared };
-        let device = self.opening.device(path, false, lock)?;
+        let device = self.opening.device_to_read(path, lock, Needs::FileSystem)?;
         let options = MountOptions { ignore_dirty_log: self.ignores_log, ..self.opening.mount_options() };
         let (volume, _) = recovery::mount_recovered(&device, &options)?;
         Ok(Image::of(volume))

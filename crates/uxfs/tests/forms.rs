@@ -9,7 +9,7 @@ mod mount_place;
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::FileExt,
+    os::unix::{fs::FileExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -139,6 +139,35 @@ fn reading_commands_say_what_they_say_of_the_plain_image() {
             let found = run(command, &[], &packed, Some(way));
             assert!(found == *expected, "{} {command:?}: {}", way.name, found.2);
         }
+        fs::remove_file(packed).unwrap();
+    }
+}
+
+/// What the library and `xfs_info` say of an image.
+fn seen(image: &Path) -> (Vec<(Vec<u8>, u64)>, u64, String) {
+    let opened = uxfs::Image::open(image).unwrap();
+    let files = opened.walk().map(|entry| entry.unwrap());
+    let files = files.map(|entry| (entry.path().to_vec(), entry.metadata().size_bytes)).collect();
+    let checked = uxfs::check(image).unwrap();
+    assert!(checked.is_sound(), "{checked:?}");
+    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).arg0("xfs_info").arg(image).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    (files, checked.inodes, String::from_utf8(output.stdout).unwrap().replace(text(image), "IMAGE"))
+}
+
+#[test]
+fn the_library_and_xfs_info_read_all_forms() {
+    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let plain = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let expected = seen(&plain);
+    assert!(expected.0.len() > 100 && expected.2.contains("bsize=1024"), "{expected:?}");
+    for way in &WAYS {
+        let packed = way.pack(&plain, folder.path());
+        assert_eq!(seen(&packed), expected, "{}", way.name);
+        let refused = uxfs::Editor::open(&packed).unwrap_err();
+        assert_eq!(refused.errno(), 95, "{refused}");
+        assert!(refused.to_string().contains("cannot be changed"), "{refused}");
         fs::remove_file(packed).unwrap();
     }
 }

@@ -13,11 +13,13 @@ use uxfs_block::{
 };
 use uxfs_filesystem::identity::superblock_of;
 use uxfs_fuse::mounting::mount_table::MountTable;
+use uxfs_image::open::Opened;
 use uxfs_mkfs::summary::Summary;
 use uxfs_volume::error::Error;
 
 use crate::{
     failure::{About, Exit, Failure, Outcome},
+    forms,
     image::no_file_system,
     kind::Kind,
     output::Output,
@@ -66,7 +68,14 @@ fn show(path: &Path) -> Outcome {
     let device = if path.is_dir() { mounted_on(path)? } else { path.to_path_buf() };
     // One superblock is one sector, which is written as a whole: whatever uses the file system may go on.
     let options = OpenOptions { lock: Lock::None, ..OpenOptions::default() };
-    let opened = engine::open(&device, &options).map_err(Error::from)?;
+    let opened = match forms::of(&device).filter(|form| form.is_read()) {
+        None => engine::open(&device, &options).map_err(Error::from)?,
+        Some(form) => match forms::open(form, &device, &options, false)? {
+            Opened::Device(device) => device,
+            // The superblock is at the beginning: no more is unpacked.
+            Opened::Stream(stream) => stream.forward(),
+        },
+    };
     let superblock = superblock_of(&*opened).map_err(no_file_system)?;
     let mut output = Output::new();
     write!(output, "{}", Summary { superblock: &superblock, name: &device.display().to_string() })?;
