@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 22] = [
+const HELPERS: [(&str, &str); 23] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -41,6 +41,7 @@ const HELPERS: [(&str, &str); 22] = [
     ("fish", "fish"),
     ("umoci", "umoci"),
     ("skopeo", "skopeo"),
+    ("rpm", "rpmbuild"),
 ];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 

@@ -62,6 +62,8 @@ pub enum Judge {
     Umoci,
     /// skopeo, which copies them from one form to another
     Skopeo,
+    /// `rpmbuild` and `rpm`, which come together
+    Rpmbuild,
     /// `qemu-img` and `qemu-io`, which come together
     QemuImg,
     /// `pzstd` and `zstd`, which come together
@@ -76,7 +78,7 @@ pub enum Judge {
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -95,6 +97,7 @@ impl Judge {
         Self::Tmux,
         Self::Umoci,
         Self::Skopeo,
+        Self::Rpmbuild,
         Self::QemuImg,
         Self::Pzstd,
         Self::Xz,
@@ -123,6 +126,7 @@ impl Judge {
             Self::Tmux => "tmux",
             Self::Umoci => "umoci",
             Self::Skopeo => "skopeo",
+            Self::Rpmbuild => "rpmbuild",
             Self::QemuImg => "qemu-img",
             Self::Pzstd => "pzstd",
             Self::Xz => "xz",

@@ -204,7 +204,9 @@ impl From<ImageError> for Error {
         };
         match error {
             ImageError::Device(error) => error.into(),
-            ImageError::Unpack { source, .. } | ImageError::NoDirectory { source, .. } => of_system(&source, message),
+            ImageError::Unpack { source, .. } | ImageError::NoDirectory { source, .. } => {
+                of_system(&source, message)
+            }
             ImageError::NoRoom(_) => Self::Io { kind: io::ErrorKind::StorageFull, errno: ENOSPC, message },
             ImageError::Damaged(_) => Self::Corrupt { message },
             ImageError::Unsupported { .. } => Self::Unsupported { errno: EOPNOTSUPP, message },

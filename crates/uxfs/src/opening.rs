@@ -2,17 +2,19 @@
 
 use std::{path::Path, sync::Arc};
 
+#[cfg(feature = "forms")]
+use uxfs_block::window::Part;
 use uxfs_block::{
     cache::pressure,
     claim::Lock,
     device::BlockDevice,
     engine::{self, OpenOptions},
 };
-#[cfg(feature = "forms")]
-use uxfs_block::window::Part;
 use uxfs_engine::options::MountOptions;
 #[cfg(feature = "forms")]
-use uxfs_image::{error::ImageError, form::Form, open::Opened, qcow2::BackingFiles, stream::WithoutSuperblock};
+use uxfs_image::{
+    error::ImageError, form::Form, open::Opened, qcow2::BackingFiles, stream::WithoutSuperblock,
+};
 
 use crate::Result;
 

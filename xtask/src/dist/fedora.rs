@@ -13,7 +13,7 @@ use super::{DESCRIPTION, HOMEPAGE, LICENSE, PACKAGER, Release, SUMMARY};
 use crate::process;
 
 /// Folders of other packages: the files in them are ours.
-const SHARED_FOLDERS: [&str; 20] = [
+const SHARED_FOLDERS: [&str; 17] = [
     "/usr",
     "/usr/bin",
     "/usr/sbin",
@@ -30,9 +30,6 @@ const SHARED_FOLDERS: [&str; 20] = [
     "/usr/share/zsh/vendor-completions",
     "/usr/share/fish",
     "/usr/share/fish/vendor_completions.d",
-    "/usr/share/uxfs/man",
-    "/usr/share/uxfs/man/man1",
-    "/usr/share/uxfs/man/man8",
     "/",
 ];
 

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`binary`] | building the program |
+//! | [`documents`] | the documents, whose links lead somewhere |
 //! | [`tree`] | the files of a package, laid out as they are installed |
 //! | [`debian`] | the Debian package, by dpkg-deb |
 //! | [`fedora`] | the RPM, by rpmbuild |
@@ -11,6 +12,7 @@
 
 mod binary;
 mod debian;
+mod documents;
 mod fedora;
 mod tree;
 
@@ -116,16 +118,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The program, the licences and the README, in one folder.
+/// The program, the licences and the documents, in one folder.
 fn archive(program: &Path, output: &Path, release: &Release) -> Result<PathBuf> {
     let name = format!("uxfs-{}-{}-linux", release.version, std::env::consts::ARCH);
     let folder = output.join(&name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
     tree::install(program, &folder.join("uxfs"), 0o755)?;
-    for file in ["README.md", "KNOWN-LIMITATIONS.md", "LICENSE-MIT", "LICENSE-APACHE"] {
-        tree::install(Path::new(file), &folder.join(file), 0o644)?;
-    }
+    documents::lay_out(&folder)?;
     let path = output.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.args([

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 
+use super::documents;
 use crate::manual;
 
 /// Links beside the programs of the system: no other package has these names.
@@ -32,9 +33,6 @@ const COMPLETIONS: [(&str, &str); 4] = [
     ("_uxfs", "usr/share/zsh/site-functions/_uxfs"),
     ("uxfs.fish", "usr/share/fish/vendor_completions.d/uxfs.fish"),
 ];
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "KNOWN-LIMITATIONS.md", "ARCHITECTURE.md", "LICENSE-MIT", "LICENSE-APACHE"];
-
 /// Lays the tree out in a folder, which is made anew.
 pub fn lay_out(program: &Path, root: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(root);
@@ -51,14 +49,7 @@ pub fn lay_out(program: &Path, root: &Path) -> Result<()> {
     for (name, place) in COMPLETIONS {
         install(&manual.path().join("completions").join(name), &root.join(place), 0o644)?;
     }
-    for document in DOCUMENTS {
-        install(Path::new(document), &root.join("usr/share/doc/uxfs").join(document), 0o644)?;
-    }
-    for page in fs::read_dir("docs")? {
-        let page = page?;
-        let place = root.join("usr/share/doc/uxfs/docs").join(page.file_name());
-        install(&page.path(), &place, 0o644)?;
-    }
+    documents::lay_out(&root.join("usr/share/doc/uxfs"))?;
     folders(root)
 }
 
@@ -70,6 +61,15 @@ pub fn install(from: &Path, to: &Path, mode: u32) -> Result<()> {
     }
     fs::copy(from, to).with_context(cannot)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).with_context(cannot)
+}
+
+/// Writes a file.
+pub fn write(bytes: &[u8], to: &Path, mode: u32) -> Result<()> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(fs::set_permissions(to, fs::Permissions::from_mode(mode))?)
 }
 
 fn link(target: &str, place: &Path) -> Result<()> {
