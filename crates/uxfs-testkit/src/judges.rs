@@ -62,6 +62,12 @@ pub enum Judge {
     Umoci,
     /// skopeo, which copies them from one form to another
     Skopeo,
+    /// buildah, which builds them layer by layer
+    Buildah,
+    /// The systemd-repart of the system
+    Repart,
+    /// That of Debian's unstable suite, as `cargo xtask judges` installs it beside the former
+    NewestRepart,
     /// `qemu-img` and `qemu-io`, which come together
     QemuImg,
     /// `pzstd` and `zstd`, which come together
@@ -76,7 +82,7 @@ pub enum Judge {
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -95,6 +101,9 @@ impl Judge {
         Self::Tmux,
         Self::Umoci,
         Self::Skopeo,
+        Self::Buildah,
+        Self::Repart,
+        Self::NewestRepart,
         Self::QemuImg,
         Self::Pzstd,
         Self::Xz,
@@ -123,6 +132,9 @@ impl Judge {
             Self::Tmux => "tmux",
             Self::Umoci => "umoci",
             Self::Skopeo => "skopeo",
+            Self::Buildah => "buildah",
+            Self::Repart => "systemd-repart",
+            Self::NewestRepart => "systemd-repart-newest",
             Self::QemuImg => "qemu-img",
             Self::Pzstd => "pzstd",
             Self::Xz => "xz",
