@@ -1,8 +1,8 @@
-//! `cargo xtask judges`: the newest packaged xfsprogs beside the system's own, without touching that.
+//! `cargo xtask judges`: the newest packaged xfsprogs and systemd-repart beside the system's own, without touching those.
 //!
 //! On Debian the packages come from the unstable suite of the mirror that this machine's apt already uses. They are unpacked to
-//! `judges/root` and run on their own C library through wrappers in `judges/bin`, so that an older host does not matter.
-//! Elsewhere whatever is on `PATH` is used.
+//! folders of their own in `judges` and run on their own C library through wrappers in `judges/bin`, so that an older host does not
+//! matter. Elsewhere whatever is on `PATH` is used.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 23] = [
+const HELPERS: [(&str, &str); 25] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -42,6 +42,34 @@ const HELPERS: [(&str, &str); 23] = [
     ("umoci", "umoci"),
     ("skopeo", "skopeo"),
     ("rpm", "rpmbuild"),
+    ("buildah", "buildah"),
+    ("systemd-repart", "systemd-repart"),
+];
+/// Packages that older suites have as a part of another one.
+const PARTS: [(&str, &str); 1] = [("systemd-repart", "systemd")];
+
+/// A package of the unstable suite.
+struct Newest {
+    package: &'static str,
+    /// The folder in `judges` that gets it, with all libraries.
+    root: &'static str,
+    /// Where in it the tools lie.
+    tools: &'static str,
+    /// What the names of the wrappers have more than those of the tools.
+    suffix: &'static str,
+    /// One of the wrappers, with its option for the version.
+    probe: (Judge, &'static str),
+}
+
+const NEWEST: [Newest; 2] = [
+    Newest { package: "xfsprogs", root: "root", tools: "usr/sbin", suffix: "", probe: (Judge::Mkfs, "-V") },
+    Newest {
+        package: "systemd-repart",
+        root: "systemd",
+        tools: "usr/bin",
+        suffix: "-newest",
+        probe: (Judge::NewestRepart, "--version"),
+    },
 ];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -67,7 +95,9 @@ pub fn set_up(directory: &Path) -> Result<()> {
         install_helpers()?;
         open_fuse()?;
     }
-    if version(&directory.join("bin/mkfs.xfs")).is_some() {
+    let missing: Vec<&Newest> =
+        NEWEST.iter().filter(|newest| newest.version_in(directory).is_none()).collect();
+    if missing.is_empty() {
         return Ok(());
     }
     if !is_debian {
@@ -78,14 +108,19 @@ pub fn set_up(directory: &Path) -> Result<()> {
         println!("not root: cannot download through apt; the judges are whatever xfsprogs is on PATH");
         return Ok(());
     }
-    install(directory).context("cannot install xfsprogs")
+    missing.into_iter().try_for_each(|newest| {
+        newest.install(directory).with_context(|| format!("cannot install {}", newest.package))
+    })
 }
 
 /// Prints who is there.
 pub fn report(directory: &Path) {
-    let own = version(&directory.join("bin/mkfs.xfs"));
-    let used = own.or_else(|| Judge::Mkfs.path().and_then(|path| version(&path)));
-    println!("xfsprogs: {}", used.as_deref().unwrap_or("missing"));
+    for newest in &NEWEST {
+        let (judge, option) = newest.probe;
+        let used =
+            newest.version_in(directory).or_else(|| judge.path().and_then(|path| version(&path, option)));
+        println!("{}: {}", newest.package, used.as_deref().unwrap_or("missing"));
+    }
     let list = |present: bool| {
         let names: Vec<_> =
             Judge::ALL.iter().filter(|j| j.is_present() == present).map(|j| j.name()).collect();
@@ -97,9 +132,9 @@ pub fn report(directory: &Path) {
     }
 }
 
-fn version(mkfs: &Path) -> Option<String> {
-    let output = Command::new(mkfs).arg("-V").output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+fn version(tool: &Path, option: &str) -> Option<String> {
+    let output = Command::new(tool).arg(option).output().ok().filter(|output| output.status.success())?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
@@ -118,11 +153,19 @@ fn install_helpers() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    println!("installing {}", missing.join(" "));
     update_if_empty()?;
+    let missing: Vec<&str> = missing.into_iter().map(package_that_has).collect();
+    println!("installing {}", missing.join(" "));
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
     process::run(install.args(["-qq", "-y", "install", "--no-install-recommends"]).args(missing))
+}
+
+/// The package itself where apt knows it, else the one of which it is a part.
+fn package_that_has(package: &str) -> &str {
+    let whole = PARTS.iter().find(|(part, _)| *part == package).map(|(_, whole)| *whole);
+    let is_known = || process::read(Command::new("apt-cache").args(["show", package])).is_ok();
+    whole.filter(|_| !is_known()).unwrap_or(package)
 }
 
 /// Where FUSE is asked for, and its number.
@@ -162,27 +205,62 @@ fn mirror() -> Result<Option<String>> {
     Ok(mirrors.first().map(ToString::to_string))
 }
 
-fn install(directory: &Path) -> Result<()> {
-    println!("installing xfsprogs to {}", directory.display());
-    update_if_empty()?;
-    let mirror = mirror()?.context("apt knows no Debian mirror")?;
-    let work = tempfile::tempdir()?;
-    fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
-    download(&mirror, work.path())?;
-    let root = directory.join("root");
-    fs::create_dir_all(&root)?;
-    let root = root.canonicalize()?;
-    for package in needed_packages(&work.path().join("debs"))? {
-        process::run(Command::new("dpkg").arg("-x").args([&package, &root]))?;
+impl Newest {
+    fn version_in(&self, directory: &Path) -> Option<String> {
+        let (judge, option) = self.probe;
+        version(&directory.join("bin").join(judge.name()), option)
     }
-    wrap_tools(&root, directory)?;
-    let version = version(&directory.join("bin/mkfs.xfs"));
-    ensure!(version.is_some(), "the installed mkfs.xfs does not run");
-    Ok(())
+
+    fn install(&self, directory: &Path) -> Result<()> {
+        println!("installing {} to {}", self.package, directory.display());
+        update_if_empty()?;
+        let mirror = mirror()?.context("apt knows no Debian mirror")?;
+        let work = tempfile::tempdir()?;
+        fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
+        download(self.package, &mirror, work.path())?;
+        let root = directory.join(self.root);
+        fs::create_dir_all(&root)?;
+        let root = root.canonicalize()?;
+        for package in needed_packages(self.package, &work.path().join("debs"))? {
+            process::run(Command::new("dpkg").arg("-x").args([&package, &root]))?;
+        }
+        self.wrap_tools(&root, directory)?;
+        ensure!(self.version_in(directory).is_some(), "the installed {} does not run", self.probe.0.name());
+        Ok(())
+    }
+
+    /// A wrapper in `bin` for each binary, with the loader and the libraries of `root`; scripts find these on their own.
+    fn wrap_tools(&self, root: &Path, directory: &Path) -> Result<()> {
+        let libraries = root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+        let loader = fs::read_dir(&libraries)?
+            .filter_map(|file| file.ok().map(|file| file.path()))
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux")))
+            .context("the packages hold no loader")?;
+        let bin = directory.join("bin");
+        fs::create_dir_all(&bin)?;
+        for tool in fs::read_dir(root.join(self.tools))? {
+            let tool = tool?.path();
+            let mut name = tool.file_name().context("a tool without a name")?.to_owned();
+            name.push(self.suffix);
+            let target = bin.join(name);
+            let contents = fs::read(&tool)?;
+            if contents.starts_with(b"\x7fELF") {
+                let [loader, libraries, tool] = [&loader, &libraries, &tool].map(|path| path.display());
+                let script = format!(
+                    "#!/bin/sh\nexec '{loader}' --library-path '{libraries}:{libraries}/systemd' '{tool}' \"$@\"\n"
+                );
+                fs::write(&target, script)?;
+            } else {
+                fs::write(&target, contents)?;
+            }
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
 }
 
-/// Downloads xfsprogs and all it depends on, with lists and state of its own: the host's apt stays as it is.
-fn download(mirror: &str, work: &Path) -> Result<()> {
+/// Downloads a package and all it depends on, with lists and state of its own: the host's apt stays as it is.
+fn download(package: &str, mirror: &str, work: &Path) -> Result<()> {
     for folder in ["lists/partial", "debs/partial"] {
         fs::create_dir_all(work.join(folder))?;
     }
@@ -205,11 +283,11 @@ fn download(mirror: &str, work: &Path) -> Result<()> {
         process::run(command.args(arguments).stdout(std::io::stderr()))
     };
     apt(&["update"])?;
-    apt(&["install", "--no-install-recommends", "--download-only", "xfsprogs"])
+    apt(&["install", "--no-install-recommends", "--download-only", package])
 }
 
-/// xfsprogs and the libraries below it: of all that was downloaded only what its dependencies reach, without the scripts' interpreters.
-fn needed_packages(folder: &Path) -> Result<Vec<PathBuf>> {
+/// A package and the libraries below it: of all that was downloaded only what its dependencies reach, without the scripts' interpreters.
+fn needed_packages(wanted: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut by_name = std::collections::BTreeMap::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
@@ -218,10 +296,10 @@ fn needed_packages(folder: &Path) -> Result<Vec<PathBuf>> {
             by_name.insert(package.to_owned(), path);
         }
     }
-    let mut waiting = VecDeque::from(["xfsprogs".to_owned()]);
+    let mut waiting = VecDeque::from([wanted.to_owned()]);
     let mut needed = Vec::new();
     while let Some(package) = waiting.pop_front() {
-        let is_wanted = package == "xfsprogs" || package.starts_with("lib");
+        let is_wanted = package == wanted || package.starts_with("lib");
         let Some(path) = is_wanted.then(|| by_name.remove(&package)).flatten() else { continue };
         let depends =
             process::read(Command::new("dpkg-deb").arg("-f").arg(&path).args(["Pre-Depends", "Depends"]))?;
@@ -230,29 +308,4 @@ fn needed_packages(folder: &Path) -> Result<Vec<PathBuf>> {
         needed.push(path);
     }
     Ok(needed)
-}
-
-/// A wrapper in `bin` for each binary, with the loader and the libraries of `root`; scripts find these on their own.
-fn wrap_tools(root: &Path, directory: &Path) -> Result<()> {
-    let libraries = root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-    let loader = fs::read_dir(&libraries)?
-        .filter_map(|file| file.ok().map(|file| file.path()))
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux")))
-        .context("the packages hold no loader")?;
-    let bin = directory.join("bin");
-    fs::create_dir_all(&bin)?;
-    for tool in fs::read_dir(root.join("usr/sbin"))? {
-        let tool = tool?.path();
-        let target = bin.join(tool.file_name().context("a tool without a name")?);
-        let contents = fs::read(&tool)?;
-        if contents.starts_with(b"\x7fELF") {
-            let [loader, libraries, tool] = [&loader, &libraries, &tool].map(|path| path.display());
-            let script = format!("#!/bin/sh\nexec '{loader}' --library-path '{libraries}' '{tool}' \"$@\"\n");
-            fs::write(&target, script)?;
-        } else {
-            fs::write(&target, contents)?;
-        }
-        fs::set_permissions(&target, fs::Permissions::from_mode(0o755))?;
-    }
-    Ok(())
 }

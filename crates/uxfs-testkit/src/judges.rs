@@ -64,6 +64,12 @@ pub enum Judge {
     Skopeo,
     /// `rpmbuild` and `rpm`, which come together
     Rpmbuild,
+    /// buildah, which builds them layer by layer
+    Buildah,
+    /// The systemd-repart of the system
+    Repart,
+    /// That of Debian's unstable suite, as `cargo xtask judges` installs it beside the former
+    NewestRepart,
     /// `qemu-img` and `qemu-io`, which come together
     QemuImg,
     /// `pzstd` and `zstd`, which come together
@@ -78,7 +84,7 @@ pub enum Judge {
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -98,6 +104,9 @@ impl Judge {
         Self::Umoci,
         Self::Skopeo,
         Self::Rpmbuild,
+        Self::Buildah,
+        Self::Repart,
+        Self::NewestRepart,
         Self::QemuImg,
         Self::Pzstd,
         Self::Xz,
@@ -127,6 +136,9 @@ impl Judge {
             Self::Umoci => "umoci",
             Self::Skopeo => "skopeo",
             Self::Rpmbuild => "rpmbuild",
+            Self::Buildah => "buildah",
+            Self::Repart => "systemd-repart",
+            Self::NewestRepart => "systemd-repart-newest",
             Self::QemuImg => "qemu-img",
             Self::Pzstd => "pzstd",
             Self::Xz => "xz",

@@ -1,20 +1,22 @@
-//! `uxfs mkfs --from` of images of containers, in the layouts and archives that umoci and skopeo make, against what umoci unpacks;
-//! and archives of `uxfs extract` as layers.
+//! `uxfs mkfs --from` of images of containers, in the layouts and archives that umoci, buildah and skopeo make, against what umoci
+//! unpacks and buildah mounts; and archives of `uxfs extract` as layers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 
 use common::{host, layers::random_layer, succeeds, text};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
+    mount::{Access, LoopMount},
     require,
     seeds::{Random, Seed},
     verdict::{holds_the_same_but_for_reading, repair_is_silent},
@@ -33,10 +35,14 @@ struct Images {
 
 impl Images {
     fn new() -> Self {
-        let images = Self { folder: folder() };
+        let images = Self::without_layout();
         images.umoci(&["init", "--layout", "layout"]);
         images.umoci(&["new", "--image", "layout:image"]);
         images
+    }
+
+    fn without_layout() -> Self {
+        Self { folder: folder() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -281,4 +287,176 @@ fn an_extracted_archive_is_a_layer() {
         holds_the_same_but_for_reading(&images.made(source), &tree).unwrap();
     }
     judged("umoci, skopeo and the kernel", &format!("an extracted archive as a layer: {paths} paths"));
+}
+
+/// A store of buildah in the folder of the images.
+struct Builder<'a> {
+    images: &'a Images,
+}
+
+impl Builder<'_> {
+    fn command(&self, arguments: &[&str]) -> Command {
+        let [store, state, temporary] = ["store", "state", "temporary"].map(|name| self.images.path(name));
+        fs::create_dir_all(&temporary).unwrap();
+        let mut buildah = Judge::Buildah.command();
+        buildah.args(["--storage-driver", "vfs", "--root", text(&store), "--runroot", text(&state)]);
+        buildah.args(arguments).current_dir(self.images.folder.path()).env("TMPDIR", temporary);
+        buildah
+    }
+
+    /// Runs buildah and gives what it prints.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "buildah {arguments:?}: {words}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// A container of an image, and the directory that it is mounted on.
+    fn begins(&self, image: &str) -> (String, PathBuf) {
+        let container = self.says(&["from", "--quiet", image]);
+        let mounted = self.says(&["mount", &container]);
+        (container, PathBuf::from(mounted))
+    }
+
+    /// Makes the present state of a container an image.
+    fn commits(&self, container: &str, image: &str) {
+        self.says(&["commit", "--quiet", container, image]);
+    }
+
+    /// The kernel, xfs_repair and uxfs find in the file system of an image what buildah mounts of it. Gives the number of paths.
+    fn judges(&self, image: &str) -> usize {
+        let (container, tree) = self.begins(image);
+        let disk = self.images.made(image);
+        mend_root(&disk, &tree);
+        let paths = holds_the_same_but_for_reading(&disk, &tree);
+        self.says(&["rm", &container]);
+        paths.unwrap_or_else(|error| panic!("{image}: {error:#}"))
+    }
+}
+
+/// No layer of buildah names the root: the root of a tree gets the mode and the time of that in the image.
+fn mend_root(disk: &Path, tree: &Path) {
+    let mount = LoopMount::new(disk, Access::ReadOnly).unwrap();
+    let root = fs::metadata(mount.path()).unwrap();
+    mount.unmount().unwrap();
+    assert_eq!(root.permissions().mode() & 0o7777, 0o755);
+    fs::set_permissions(tree, root.permissions()).unwrap();
+    fs::File::open(tree).unwrap().set_modified(root.modified().unwrap()).unwrap();
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        // Without the containers nothing of them is mounted. A test that has failed already keeps its own words.
+        if thread::panicking() {
+            let _ = self.command(&["rm", "--all"]).output();
+            return;
+        }
+        self.says(&["rm", "--all"]);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(text(self.images.folder.path())), "{mounts}");
+    }
+}
+
+#[test]
+fn images_that_buildah_builds() {
+    require!(Judge::Buildah, Judge::Skopeo, Judge::XfsRepair, Judge::Kernel);
+    let images = Images::without_layout();
+    let builder = Builder { images: &images };
+    let source = images.path("source");
+    common::tree(&source);
+    host("chown", &["-h", "3000000:4000000000", text(&source.join("link"))]);
+    host("mkfifo", &[text(&source.join("fifo"))]);
+    fs::write(source.join("folder/ä ö"), "not ASCII").unwrap();
+    let set = |path: &str, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(source.join(path), name, value, rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    set("large", "user.some", b"value\0\xff\n");
+    set(
+        "folder/file-7",
+        "security.capability",
+        &[1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    );
+    let first = builder.says(&["from", "--quiet", "scratch"]);
+    builder.says(&["copy", "--quiet", &first, text(&source), "/"]);
+    builder.says(&[
+        "copy",
+        "--quiet",
+        "--chown",
+        "12:34",
+        "--chmod",
+        "4711",
+        &first,
+        text(&source.join("large")),
+        "/new/place/",
+    ]);
+    builder.says(&[
+        "config",
+        "--author",
+        "a test",
+        "--label",
+        "key=value",
+        "--entrypoint",
+        "[\"/bin/sh\"]",
+        &first,
+    ]);
+    builder.commits(&first, "oci:layout:first");
+    // A file, one of two names, a directory and a link go; others change their kind, their mode or an attribute.
+    let (second, tree) = builder.begins("oci:layout:first");
+    for name in ["folder/file-1", "folder/deeper/same", "link", "sparse"] {
+        fs::remove_file(tree.join(name)).unwrap();
+    }
+    fs::remove_dir_all(tree.join("new")).unwrap();
+    fs::write(tree.join("new"), "a file now").unwrap();
+    fs::create_dir_all(tree.join("link/to/nothing")).unwrap();
+    fs::remove_file(tree.join("folder/file-2")).unwrap();
+    symlink("file-3", tree.join("folder/file-2")).unwrap();
+    fs::set_permissions(tree.join("folder/file-4"), fs::Permissions::from_mode(0o4755)).unwrap();
+    host("setfattr", &["-n", "user.later", "-v", "x", text(&tree.join("folder/file-5"))]);
+    fs::hard_link(tree.join("folder/file-6"), tree.join("folder/file-6-too")).unwrap();
+    builder.commits(&second, "oci:layout:second");
+    // What was removed comes again, and a directory is emptied.
+    let (third, tree) = builder.begins("oci:layout:second");
+    fs::write(tree.join("sparse"), "again").unwrap();
+    fs::remove_dir_all(tree.join("folder")).unwrap();
+    fs::create_dir(tree.join("folder")).unwrap();
+    fs::write(tree.join("folder/file-1"), "again").unwrap();
+    builder.commits(&third, "oci:layout:third");
+    for tag in ["first", "second", "third"] {
+        let paths = builder.judges(&format!("oci:layout:{tag}"));
+        judged("buildah, kernel and xfs_repair", &format!("{tag}: {paths} paths"));
+    }
+    // As archives, which skopeo and buildah itself write.
+    let expected = fs::read(images.made("oci:layout:third")).unwrap();
+    images.copy(&[], "oci:layout:third", "docker-archive:docker.tar:some/name:1");
+    builder.commits(&third, "docker-archive:own.tar:some/name:2");
+    builder.commits(&third, "oci-archive:own-layout.tar:third");
+    let sources = [
+        "docker-archive:docker.tar",
+        "docker-archive:own.tar:some/name:2",
+        "oci-archive:own-layout.tar:third",
+    ];
+    for source in sources {
+        assert!(expected == fs::read(images.made(source)).unwrap(), "{source} makes another image");
+    }
+    judged("buildah and skopeo", "one image in four forms");
+}
+
+#[test]
+fn random_layers_that_buildah_commits() {
+    require!(Judge::Buildah, Judge::XfsRepair, Judge::Kernel);
+    let mut random = Seed::from_environment("random_layers_that_buildah_commits", 4).random();
+    for round in 0..3 {
+        let images = Images::without_layout();
+        let builder = Builder { images: &images };
+        let mut image = "scratch".to_owned();
+        for number in 0..4 {
+            let (container, tree) = builder.begins(&image);
+            change(&tree, &mut random);
+            image = format!("oci:layout:{number}");
+            builder.commits(&container, &image);
+        }
+        let paths = builder.judges(&image);
+        judged("buildah, kernel and xfs_repair", &format!("layers, round {round}: {paths} paths"));
+    }
 }
