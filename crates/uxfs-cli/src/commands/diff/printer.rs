@@ -146,7 +146,7 @@ impl<'t> Printer<'t> {
         let complaints = &mut self.complaints;
         let mut output = Shown(&mut self.output);
         let omitted = unified.write(difference, &mut output, &mut |failure| complaints.tell(&failure))?;
-        omitted.iter().try_for_each(|(sentence, _)| writeln!(self.output, "{sentence}"))
+        omitted.map_or(Ok(()), |(sentence, _)| writeln!(self.output, "{sentence}"))
     }
 
     fn print_document(&mut self, difference: &Difference) -> io::Result<()> {
@@ -157,7 +157,7 @@ impl<'t> Printer<'t> {
             if !text.is_empty() {
                 put_name(&mut document, "unified", &text);
             }
-            if let Some((_, reason)) = omitted.first() {
+            if let Some((_, reason)) = omitted {
                 document["unified_omitted"] = reason.word().into();
             }
         }

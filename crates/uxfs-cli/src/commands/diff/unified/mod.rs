@@ -121,7 +121,7 @@ impl Unified<'_> {
         difference: &Difference,
         output: &mut dyn Write,
         tell: &mut dyn FnMut(Failure),
-    ) -> io::Result<Vec<(String, Omitted)>> {
+    ) -> io::Result<Option<(String, Omitted)>> {
         let version = |side| {
             let (file, facts) = (difference.files.at(side).as_ref()?, difference.facts.at(side).as_ref()?);
             Some(Version { file, facts })
@@ -129,32 +129,23 @@ impl Unified<'_> {
         let versions = Both::of(version);
         let has_lines = |version: &Option<Version<'_>>| version.is_none_or(|version| self.has_lines(version));
         if !has_lines(&versions.first) || !has_lines(&versions.second) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let pair = |first, second| Pair { path: &difference.path, versions: Both { first, second } };
-        let mut omitted = Vec::new();
-        for (pair, fields) in match difference.kind {
-            Kind::Fields(fields) => vec![(pair(versions.first, versions.second), fields)],
-            Kind::Single(_) if self.tells_single => {
-                vec![(pair(versions.first, versions.second), Fields::default())]
-            }
-            // One is removed, another one is made.
-            Kind::Type if self.tells_single => vec![
-                (pair(versions.first, None), Fields::default()),
-                (pair(None, versions.second), Fields::default()),
-            ],
-            _ => Vec::new(),
-        } {
-            match self.write_pair(&pair, fields, output) {
-                Ok(None) => {}
-                Ok(Some(reason)) => omitted.push((pair.sentence(reason), reason)),
-                Err(Trouble::Output(error)) => return Err(error),
-                Err(Trouble::Side(side, failure)) => {
-                    tell(self.trees.at(side).failure(&difference.path, failure));
-                }
+        let told = match difference.kind {
+            Kind::Single(_) if !self.tells_single => return Ok(None),
+            Kind::Type if !self.tells_single => return Ok(None),
+            Kind::Fields(fields) => fields,
+            _ => Fields::default(),
+        };
+        let pair = Pair { path: &difference.path, versions };
+        match self.write_pair(&pair, told, output) {
+            Ok(reason) => Ok(reason.map(|reason| (pair.sentence(reason), reason))),
+            Err(Trouble::Output(error)) => Err(error),
+            Err(Trouble::Side(side, failure)) => {
+                tell(self.trees.at(side).failure(&difference.path, failure));
+                Ok(None)
             }
         }
-        Ok(omitted)
     }
 
     fn has_lines(&self, version: Version<'_>) -> bool {
@@ -168,8 +159,9 @@ impl Unified<'_> {
         output: &mut dyn Write,
     ) -> Result<Option<Omitted>, Trouble> {
         let mut lines = Both::<Lines>::default();
-        let is_single = pair.versions.first.is_none() || pair.versions.second.is_none();
-        if is_single || fields.has(Field::Contents) || fields.has(Field::Target) {
+        let is_of_two_types = pair.is_of_two_types();
+        let is_whole = is_of_two_types || pair.is_single();
+        if is_whole || fields.has(Field::Contents) || fields.has(Field::Target) {
             for side in [Side::First, Side::Second] {
                 let Some(version) = pair.versions.at(side) else { continue };
                 match self.contents(side, *version).map_err(|failure| Trouble::Side(side, failure))? {
@@ -180,18 +172,39 @@ impl Unified<'_> {
             }
         }
         // patch(1) takes the removal of an empty file for one that was made already, and asks.
-        if pair.versions.second.is_none() && lines.first.is_empty() {
+        let is_removed = is_of_two_types || pair.versions.second.is_none();
+        if is_removed && lines.first.is_empty() {
             return Ok(None);
         }
-        let changes = Changes::between(&lines);
+        if !is_of_two_types {
+            self.write_lines(pair, fields, &lines, output)?;
+            return Ok(None);
+        }
+        // One is removed, another one is made.
+        let Both { first, second } = lines;
+        let Both { first: before, second: after } = pair.versions;
+        let removed = Pair { path: pair.path, versions: Both { first: before, second: None } };
+        let made = Pair { path: pair.path, versions: Both { first: None, second: after } };
+        self.write_lines(&removed, fields, &Both { first, second: Lines::default() }, output)?;
+        self.write_lines(&made, fields, &Both { first: Lines::default(), second }, output)?;
+        Ok(None)
+    }
+
+    fn write_lines(
+        &self,
+        pair: &Pair<'_>,
+        fields: Fields,
+        lines: &Both<Lines>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        let changes = Changes::between(lines);
         let has_changes = changes.iter().next().is_some();
         let has_modes = pair.has_modes(fields);
-        if !has_changes && !has_modes && !is_single {
-            return Ok(None);
+        if has_changes || has_modes || pair.is_single() {
+            pair.write_header(output, has_modes, has_changes)?;
+            write_hunks(output, lines, &changes, self.context_lines)?;
         }
-        pair.write_header(output, has_modes, has_changes)?;
-        write_hunks(output, &lines, &changes, self.context_lines)?;
-        Ok(None)
+        Ok(())
     }
 
     fn contents(&self, side: Side, version: Version<'_>) -> Result<Contents, Failure> {
@@ -214,6 +227,15 @@ impl Pair<'_> {
             Some(_) => self.name(side),
             None => "/dev/null".to_owned(),
         }
+    }
+
+    fn is_single(&self) -> bool {
+        self.versions.first.is_none() || self.versions.second.is_none()
+    }
+
+    fn is_of_two_types(&self) -> bool {
+        let Both { first, second } = &self.versions;
+        first.zip(*second).is_some_and(|(first, second)| first.facts.file_type != second.facts.file_type)
     }
 
     /// Whether permissions differ that are compared.
