@@ -145,6 +145,16 @@ impl Output {
         crate::text::write_escaped(&mut self.writer, name)
     }
 
+    /// Writes a line of a file, or a part of one. On a terminal, bytes that could steer it are escaped.
+    pub fn contents(&mut self, text: &[u8]) -> io::Result<()> {
+        let is_safe = |byte: &u8| *byte == b'\t' || (b' '..0x7f).contains(byte);
+        if !self.is_terminal || text.iter().all(is_safe) {
+            return self.writer.write_all(text);
+        }
+        let shown = crate::text::escaped(text).replace("\\011", "\t").replace("\\134", "\\");
+        self.writer.write_all(shown.as_bytes())
+    }
+
     /// Writes one JSON document on a line of its own.
     pub fn json(&mut self, document: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.writer, document)?;

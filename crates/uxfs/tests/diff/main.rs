@@ -6,9 +6,11 @@ mod common;
 #[path = "../common/damaged.rs"]
 mod damage;
 mod damaged;
+mod hostile;
 mod mutations;
 #[path = "../common/random_tree.rs"]
 mod random_tree;
 mod snapshot;
 mod trees;
+mod unified;
 mod usage;

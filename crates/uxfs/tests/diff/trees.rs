@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A tree, and a changed copy of it.
-struct Two {
+pub struct Two {
     tree: RandomTree,
     second: PathBuf,
     mount: LoopMount,
@@ -34,7 +34,16 @@ type Told = BTreeMap<Vec<u8>, (String, BTreeSet<String>)>;
 
 impl Two {
     fn new(random: &mut Random, shape: &Shape<'_>, changes: usize) -> Self {
-        let tree = RandomTree::new(random, shape);
+        Self::of(RandomTree::new(random, shape), random, changes, |_, _| {})
+    }
+
+    /// A tree, and a copy of it with random changes and this one.
+    pub fn of(
+        tree: RandomTree,
+        random: &mut Random,
+        changes: usize,
+        change: impl FnOnce(&mut Random, &Path),
+    ) -> Self {
         let second = tree.folder.path().join("second");
         fs::copy(tree.image(), &second).unwrap();
         let mount = LoopMount::with_options(&second, Access::ReadWrite, "nouuid").unwrap();
@@ -43,12 +52,17 @@ impl Two {
             let kind = mutator.random.below(KINDS);
             mutator.change(kind);
         }
+        change(random, &mount.join("tree"));
         mount.unmount().unwrap();
         let mount = LoopMount::with_options(&second, Access::ReadOnly, "nouuid").unwrap();
         Self { tree, second, mount }
     }
 
-    fn roots(&self) -> [PathBuf; 2] {
+    pub fn images(&self) -> [PathBuf; 2] {
+        [self.tree.image(), self.second.clone()]
+    }
+
+    pub fn roots(&self) -> [PathBuf; 2] {
         [self.tree.mount.join("tree"), self.mount.join("tree")]
     }
 
@@ -58,7 +72,7 @@ impl Two {
         told(&mut command)
     }
 
-    fn finish(self) {
+    pub fn finish(self) {
         self.mount.unmount().unwrap();
         self.tree.finish();
     }

@@ -157,10 +157,13 @@ fn differences(judge: &mut Judge, folder: &Path, image: &OsString) {
         words!["ln", &other, "-s", OsStr::from_bytes(b"\xfe"), "/made/odd"],
         words!["mkdir", &other, "/made/fifo"],
         words!["touch", &other, "/made/new"],
+        words!["truncate", "-s", "3", &other, "/made/text"],
+        words!["truncate", "-s", "3", &other, "/made/binary"],
     ] {
         assert!(judge.run(words).status.success(), "{words:?}");
     }
     judge.run(words!["diff", "--also", "atime,ctime,btime", image, &other]);
+    judge.run(words!["diff", "-uN", image, &other]);
     judge.run(words!["diff", image, &folder.join("tree")]);
 }
 

@@ -8,6 +8,8 @@ use super::{
     choice::Choice,
     field::{Field, Fields},
     printer::Form,
+    tree::Trees,
+    unified::Unified,
 };
 use crate::{
     glob::pattern::Pattern,
@@ -16,6 +18,9 @@ use crate::{
     text::{parse_size, parse_threads},
 };
 
+/// Equal lines around those that differ.
+const CONTEXT_LINES: usize = 3;
+
 /// Arguments of `uxfs diff`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -23,6 +28,8 @@ use crate::{
     link, device number), M other metadata only; then the path, and how it differs. First comes what one directory holds, then what \
     lies in its subdirectories. Contents are compared byte by byte, and holes are zeros. A directory that only one side has is \
     one line, unless --all is given.\n\
+    With --unified the lines of text that differ follow, with headers as git writes them: patch -p1 and git apply take the output, and pass over \
+    the rest. Files with zero bytes, and those of more than 16 MiB or 2 million lines, are named only.\n\
     With a directory of the host, flags, project and creation time are not compared; nor are trusted attributes, unless root asks.\n\
     Lengths of directories and the layout of files on disk are never compared. The options for the image are those of both images, \
     but --offset and --partition are those of IMAGE.\n\
@@ -31,6 +38,7 @@ use crate::{
     Examples: uxfs diff before.img after.img\n          \
     uxfs diff --only contents,mode disk.img /srv/tree\n          \
     uxfs diff --no-times --exclude '*.pyc' before.img after.img /usr/lib\n          \
+    uxfs diff -uN before.img after.img /etc > etc.patch\n          \
     uxfs diff disk.img --partition 1 disk.img --other-partition 2",
     mut_arg("image", |argument| argument.index(1).help("Image file (also compressed with zstd), block device, or directory of the host")),
 )]
@@ -67,6 +75,15 @@ pub struct Arguments {
     /// Name every file in directories that only one side has
     #[arg(short, long)]
     all: bool,
+    /// Print the lines that differ, of regular files and of targets of symbolic links, as diff -u does
+    #[arg(short, long, group = "text", conflicts_with_all = ["brief", "null", "silent"])]
+    unified: bool,
+    /// As --unified, with this many equal lines around those that differ [default: 3]
+    #[arg(short = 'U', long, value_name = "LINES", group = "text", conflicts_with_all = ["brief", "null", "silent"])]
+    context: Option<usize>,
+    /// With --unified: print all lines of files that only one side has, and name all that is in its directories
+    #[arg(short = 'N', long, requires = "text")]
+    new_file: bool,
     /// Print letters and paths only
     #[arg(short = 'q', long)]
     brief: bool,
@@ -116,7 +133,18 @@ impl Arguments {
         let patterns = |texts: Vec<&[u8]>| texts.into_iter().map(Pattern::parse).collect();
         // Paths are told without a slash in front.
         let paths = paths.into_iter().map(|path| path.strip_prefix(b"/").unwrap_or(path)).collect();
-        Choice { fields, goes_into_single: self.all, names: patterns(names), paths: patterns(paths) }
+        Choice {
+            fields,
+            goes_into_single: self.all || self.new_file,
+            names: patterns(names),
+            paths: patterns(paths),
+        }
+    }
+
+    /// The text that is told, where any is.
+    pub(super) fn unified<'t>(&self, trees: Trees<'t>, wanted: Fields) -> Option<Unified<'t>> {
+        let context_lines = self.context.or(self.unified.then_some(CONTEXT_LINES))?;
+        Some(Unified { trees, context_lines, wanted, tells_single: self.new_file })
     }
 
     /// How differences are printed.

@@ -32,6 +32,8 @@ pub(super) struct Difference {
     pub path: Vec<u8>,
     pub kind: Kind,
     pub facts: Both<Option<Facts>>,
+    /// The files themselves, from which their text is read.
+    pub files: Both<Option<File>>,
     pub targets: Both<Option<Vec<u8>>>,
     /// Attributes that differ: the first, and how many more.
     pub attributes: (Vec<(Vec<u8>, Change)>, u64),
@@ -53,24 +55,26 @@ pub(super) fn compare(trees: Trees<'_>, wanted: Fields, batch: Batch) -> Vec<Tol
     for item in batch.items {
         match item {
             Item::Problem(failure) => told.push(Told::Problem(failure)),
-            Item::Pair(pair) => compare_pair(trees, wanted, &batch.directory, &pair, &mut told),
+            Item::Pair(pair) => compare_pair(trees, wanted, &batch.directory, *pair, &mut told),
         }
     }
     told
 }
 
-fn compare_pair(trees: Trees<'_>, wanted: Fields, directory: &[u8], pair: &Pair, told: &mut Vec<Told>) {
-    let facts = Both::of(|side| pair.files.at(side).as_ref().map(File::facts));
-    let path = || path_of(directory, &pair.name);
+fn compare_pair(trees: Trees<'_>, wanted: Fields, directory: &[u8], pair: Pair, told: &mut Vec<Told>) {
+    let Pair { name, files, link } = pair;
+    let facts = Both::of(|side| files.at(side).as_ref().map(File::facts));
+    let path = || path_of(directory, &name);
     let mut difference = Difference {
         path: Vec::new(),
         kind: Kind::Type,
         facts,
+        files: Both::default(),
         targets: Both::default(),
         attributes: Default::default(),
-        link: pair.link,
+        link,
     };
-    let (files, facts) = match (&pair.files, facts.first, facts.second) {
+    let (both, facts) = match (&files, facts.first, facts.second) {
         (Both { first: Some(first), second: Some(second) }, Some(one), Some(two)) => {
             (Both { first, second }, Both { first: one, second: two })
         }
@@ -78,18 +82,21 @@ fn compare_pair(trees: Trees<'_>, wanted: Fields, directory: &[u8], pair: &Pair,
             let side = if first.is_some() { Side::First } else { Side::Second };
             difference.kind = Kind::Single(side);
             difference.path = path();
+            difference.files = files;
             return told.push(Told::Difference(Box::new(difference)));
         }
     };
     if facts.first.file_type != facts.second.file_type {
         difference.path = path();
+        difference.files = files;
         return told.push(Told::Difference(Box::new(difference)));
     }
-    if let LinkUse::Again(key) = pair.link {
+    if let LinkUse::Again(key) = link {
         difference.path = path();
+        difference.files = files;
         return told.push(Told::Again(key, Box::new(difference)));
     }
-    let mut work = Work { trees, wanted, files, facts, difference, problems: Vec::new() };
+    let mut work = Work { trees, wanted, files: both, facts, difference, problems: Vec::new() };
     let fields = work.fields();
     let Work { mut difference, problems, .. } = work;
     for (side, failure) in problems {
@@ -98,6 +105,7 @@ fn compare_pair(trees: Trees<'_>, wanted: Fields, directory: &[u8], pair: &Pair,
     if !fields.is_empty() {
         difference.kind = Kind::Fields(fields);
         difference.path = path();
+        difference.files = files;
         told.push(Told::Difference(Box::new(difference)));
     }
 }

@@ -22,6 +22,7 @@
 //! | `pipeline` | the threads |
 //! | `printer` | lines |
 //! | `document` | documents |
+//! | `unified` | the text that differs |
 
 pub mod arguments;
 mod attributes;
@@ -37,6 +38,7 @@ mod links;
 mod pipeline;
 mod printer;
 mod tree;
+mod unified;
 mod walk;
 
 use std::path::Path;
@@ -86,7 +88,8 @@ fn compare(arguments: &Arguments, trees: &Both<Tree>, context: &Context) -> Outc
     };
     let choice = arguments.choice();
     let comparison = Comparison { trees, choice: &choice, threads: arguments.threads() };
-    let mut printer = Printer::new(arguments.form(context.json));
+    let unified = arguments.unified(trees, choice.fields);
+    let mut printer = Printer::new(arguments.form(context.json), unified);
     comparison.run(starts, name, &mut |told| printer.take(told))?;
     printer.output.finish()?;
     let worst = printer.complaints.exit();

@@ -1,6 +1,9 @@
 //! What is printed of names that differ: lines, or documents.
 
-use std::{fmt::Write as _, io::Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use uxfs_block::spill::map::SpillMap;
 
@@ -13,11 +16,12 @@ use super::{
     field::{Field, Fields},
     host::spilled,
     links::LinkUse,
+    unified::{Unified, quoted},
 };
 use crate::{
     document::type_name,
     failure::{Complaints, Failure},
-    output::Output,
+    output::{Output, put_name},
     text::{escaped, full_time},
 };
 
@@ -41,8 +45,10 @@ pub(super) enum Form {
 
 /// Prints differences.
 #[derive(Debug)]
-pub(super) struct Printer {
+pub(super) struct Printer<'t> {
     pub form: Form,
+    /// Tells the text that differs, too.
+    unified: Option<Unified<'t>>,
     pub output: Output,
     pub complaints: Complaints,
     /// How files with several names differ.
@@ -74,10 +80,11 @@ impl Kind {
     }
 }
 
-impl Printer {
-    pub fn new(form: Form) -> Self {
+impl<'t> Printer<'t> {
+    pub fn new(form: Form, unified: Option<Unified<'t>>) -> Self {
         Self {
             form,
+            unified,
             output: Output::new(),
             complaints: Complaints::default(),
             outcomes: SpillMap::new(MEMORY_BYTES),
@@ -110,7 +117,7 @@ impl Printer {
         self.is_different = true;
         match self.form {
             Form::Silent => return Ok(false),
-            Form::Json => self.output.json(&document(&difference))?,
+            Form::Json => self.print_document(&difference)?,
             Form::Null => {
                 write!(self.output, "{} ", difference.kind.letter())?;
                 self.output.write_all(&difference.path)?;
@@ -118,14 +125,65 @@ impl Printer {
             }
             Form::Brief | Form::Full => {
                 write!(self.output, "{} ", difference.kind.letter())?;
-                self.output.name(&difference.path)?;
+                match self.unified {
+                    // A path with a newline in it could look like a header.
+                    Some(_) => self.output.write_all(quoted("", &difference.path).as_bytes())?,
+                    None => self.output.name(&difference.path)?,
+                }
                 if self.form == Form::Full {
                     self.output.write_all(details(&difference).as_bytes())?;
                 }
                 self.output.write_all(b"\n")?;
+                self.print_text(&difference)?;
             }
         }
         Ok(true)
+    }
+
+    /// Prints the text that differs.
+    fn print_text(&mut self, difference: &Difference) -> io::Result<()> {
+        let Some(unified) = &self.unified else { return Ok(()) };
+        let complaints = &mut self.complaints;
+        let mut output = Shown(&mut self.output);
+        let omitted = unified.write(difference, &mut output, &mut |failure| complaints.tell(&failure))?;
+        omitted.map_or(Ok(()), |(sentence, _)| writeln!(self.output, "{sentence}"))
+    }
+
+    fn print_document(&mut self, difference: &Difference) -> io::Result<()> {
+        let mut document = document(difference);
+        if let Some(unified) = &self.unified {
+            let (complaints, mut text) = (&mut self.complaints, Vec::new());
+            let omitted = unified.write(difference, &mut text, &mut |failure| complaints.tell(&failure))?;
+            if !text.is_empty() {
+                put_name(&mut document, "unified", &text);
+            }
+            if let Some((_, reason)) = omitted {
+                document["unified_omitted"] = reason.word().into();
+            }
+        }
+        self.output.json(&document)
+    }
+}
+
+/// Contents of files as they are shown.
+struct Shown<'o>(&'o mut Output);
+
+impl Write for Shown<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match part.strip_suffix(b"\n") {
+                Some(text) => {
+                    self.0.contents(text)?;
+                    self.0.write_all(b"\n")?;
+                }
+                None => self.0.contents(part)?,
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

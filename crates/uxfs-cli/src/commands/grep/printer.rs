@@ -13,10 +13,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkError, Sin
 use serde::Serialize;
 
 use super::contents::LeftOut;
-use crate::{
-    output::{JsonName, Output},
-    text,
-};
+use crate::output::{JsonName, Output};
 
 /// Colours of grep.
 const MATCH: &[u8] = b"\x1b[01;31m\x1b[K";
@@ -251,12 +248,12 @@ impl Printer<'_> {
         let mut end = 0;
         if self.style.color && has_matches {
             for part in self.parts(line) {
-                self.write_shown(&line[end..part.start()])?;
+                self.output.contents(&line[end..part.start()])?;
                 self.write_colored(MATCH, &line[part.start()..part.end()])?;
                 end = part.end();
             }
         }
-        self.write_shown(&line[end..])?;
+        self.output.contents(&line[end..])?;
         self.output.write_all(&[self.style.line_end])
     }
 
@@ -266,7 +263,7 @@ impl Printer<'_> {
             let text = &line[part.start()..part.end()];
             match self.style.color {
                 true => self.write_colored(MATCH, text)?,
-                false => self.write_shown(text)?,
+                false => self.output.contents(text)?,
             }
             self.output.write_all(&[self.style.line_end])?;
         }
@@ -332,18 +329,8 @@ impl Printer<'_> {
 
     fn write_colored(&mut self, color: &[u8], text: &[u8]) -> io::Result<()> {
         self.output.write_all(color)?;
-        self.write_shown(text)?;
+        self.output.contents(text)?;
         self.output.write_all(RESET)
-    }
-
-    /// Contents; on a terminal without what could steer it.
-    fn write_shown(&mut self, text: &[u8]) -> io::Result<()> {
-        let is_safe = |byte: &u8| *byte == b'\t' || (b' '..0x7f).contains(byte);
-        if !self.output.is_terminal() || text.iter().all(is_safe) {
-            return self.output.write_all(text);
-        }
-        let shown = text::escaped(text).replace("\\011", "\t").replace("\\134", "\\");
-        self.output.write_all(shown.as_bytes())
     }
 
     fn print_document(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
