@@ -48,7 +48,20 @@ fn only(kind: Kind) -> Option<Cause> {
 fn of_host(error: &io::Error) -> Option<Cause> {
     // An error of ours inside says more.
     let inner = error.get_ref().and_then(|inner| cause_of(inner));
-    inner.or_else(|| Some((Kind::of_host(error), error.raw_os_error())))
+    inner.or_else(|| Some((Kind::of_host(error), error.raw_os_error().or_else(|| errno_of_kind(error)))))
+}
+
+/// Claims of images are refused by kinds and words.
+fn errno_of_kind(error: &io::Error) -> Option<i32> {
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => Some(Errno::BUSY.raw_os_error()),
+        io::ErrorKind::ReadOnlyFilesystem => Some(Errno::ROFS.raw_os_error()),
+        _ => None,
+    }
+}
+
+fn with(kind: Kind, errno: Errno) -> Option<Cause> {
+    Some((kind, Some(errno.raw_os_error())))
 }
 
 fn of_system(error: &(dyn StandardError + 'static)) -> Option<Cause> {
@@ -70,7 +83,7 @@ fn of_system(error: &(dyn StandardError + 'static)) -> Option<Cause> {
             | ClaimError::Attached { .. }
             | ClaimError::Changing
             | ClaimError::Reading
-            | ClaimError::Busy => Some((Kind::InUse, Some(Errno::BUSY.raw_os_error()))),
+            | ClaimError::Busy => with(Kind::InUse, Errno::BUSY),
         };
     }
     error.downcast_ref::<Unheard>().and_then(|_| only(Kind::Unavailable))
@@ -110,10 +123,10 @@ fn of_mount(error: &(dyn StandardError + 'static)) -> Option<Cause> {
     }
     if let Some(error) = error.downcast_ref::<MountPointError>() {
         return match error {
-            MountPointError::Missing(_) => only(Kind::NotFound),
-            MountPointError::NotDirectory(_) => only(Kind::NotADirectory),
+            MountPointError::Missing(_) => with(Kind::NotFound, Errno::NOENT),
+            MountPointError::NotDirectory(_) => with(Kind::NotADirectory, Errno::NOTDIR),
             MountPointError::Dead(_) => only(Kind::InUse),
-            MountPointError::NotPermitted(_) => only(Kind::Permission),
+            MountPointError::NotPermitted(_) => with(Kind::Permission, Errno::ACCESS),
             MountPointError::System { source, .. } => of_host(source),
         };
     }
@@ -187,7 +200,7 @@ fn errno_of_reason(reason: &Reason) -> Option<Errno> {
 fn of_making(error: &(dyn StandardError + 'static)) -> Option<Cause> {
     if let Some(error) = error.downcast_ref::<TargetError>() {
         return match error {
-            TargetError::Missing => only(Kind::NotFound),
+            TargetError::Missing => with(Kind::NotFound, Errno::NOENT),
             TargetError::WrongType
             | TargetError::FixedSize
             | TargetError::PartTooShort { .. }
@@ -299,7 +312,7 @@ pub(crate) fn path_of<'e>(error: &'e (dyn StandardError + 'static)) -> Option<&'
 /// The number of an error of the core: that of the host where a device failed.
 pub(crate) fn errno_of(error: &Error) -> Option<i32> {
     match error {
-        Error::Io(DeviceError { source, .. }) => source.raw_os_error(),
+        Error::Io(DeviceError { source, .. }) => of_host(source).and_then(|(_, errno)| errno),
         error => Some(error.errno()),
     }
 }

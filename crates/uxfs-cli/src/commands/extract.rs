@@ -108,7 +108,8 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         overwrite::refuse_or_file_system(file, &images)?;
         let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
         let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
-        carry_out(filesystem, &start, &options, sink, &mut tally).about_host(file)?;
+        carry_out(filesystem, &start, &options, sink, &mut tally)
+            .map_err(|failure| destination::named(failure, file))?;
         remains.kept();
     }
     tally.finish(is_stdout_taken)

@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut source = arguments.open_source().about_host(&arguments.source)?;
     let mut output = Output::new();
     let Some(path) = arguments.target.as_ref().filter(|_| !arguments.information) else {
-        let found = information(&mut source).map_err(failure).about_host(&arguments.source)?;
+        let found = information(&mut source).map_err(|error| arguments.not_read(error))?;
         match context.json {
             true => output.json(&with_dump(information_document(&found), &arguments.source))?,
             false => writeln!(output, "{name}: {}", words(&found))?,
@@ -117,7 +117,10 @@ impl Arguments {
             RestoreError::NotADump { found } => Form::of_beginning(&found.to_be_bytes()),
             _ => None,
         };
-        let failure = failure(error).about_host(&self.source);
+        let failure = match self.source == Path::new("-") {
+            true => return failure(error).about("standard input"),
+            false => failure(error).about_host(&self.source),
+        };
         let unpacker = match found {
             Some(Form::Zstd) => "zstd",
             Some(Form::Gzip) => "gzip",

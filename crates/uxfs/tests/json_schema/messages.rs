@@ -44,8 +44,9 @@ pub fn told(words: &[OsString]) -> Told {
     let messages: Vec<String> = documents
         .iter()
         .map(|document| {
-            let told = document.as_object().unwrap().values().next().unwrap();
-            format!("uxfs: {}", told["message"].as_str().unwrap())
+            let (field, told) = document.as_object().unwrap().iter().next().unwrap();
+            let warning = if field == "warning" { "warning: " } else { "" };
+            format!("uxfs: {warning}{}", told["message"].as_str().unwrap())
         })
         .collect();
     let words_told = lines(&text);

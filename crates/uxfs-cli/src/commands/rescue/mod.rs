@@ -173,7 +173,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
             let mut sink = TarSink::new(open_archive(file, destination::create)?);
             arguments
                 .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
-                .map_err(|failure| failure.about_host(file))
+                .map_err(|failure| destination::named(failure, file))
         }
     }?;
     if let Some(note) = &note {
