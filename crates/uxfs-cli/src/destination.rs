@@ -29,6 +29,14 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// Names it in a failure.
+pub(crate) fn named(failure: Failure, path: &Path) -> Failure {
+    match is_standard_output(path) {
+        true => failure.at_host(path).about("standard output"),
+        false => failure.about_host(path),
+    }
+}
+
 /// Refuses a result on standard output, where that is closed or a terminal.
 ///
 /// # Errors

@@ -1,16 +1,18 @@
 //! From an error to a message for people, a word and an exit code for programs.
 
-use std::{io, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
+use std::{borrow::Cow, io, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
 use serde_json::{Value, json};
 use uxfs_block::words::without_error_numbers;
+use uxfs_format::units::InodeNumber;
 use uxfs_journal::error::ShutdownCause;
 use uxfs_volume::error::Error;
 
 pub use crate::complaints::Complaints;
 use crate::{
-    kind::{Kind, cause_of, errno_name, errno_of},
-    output::{message, put_name, say},
+    cause::{cause_of, errno_name, errno_of, path_of},
+    kind::Kind,
+    output::{self, message, put_name, say},
     target::Target,
     text::escaped,
 };
@@ -58,6 +60,12 @@ pub struct Failure {
     structure: Option<&'static str>,
     /// Boxed: the rare case must not widen every result.
     objects: Box<Objects>,
+    /// The message names the image.
+    names_image: bool,
+    /// The message ends with a remedy.
+    has_remedy: bool,
+    /// It is about a file of the host that the caller knows.
+    is_of_tree: bool,
     is_quiet: bool,
 }
 
@@ -75,6 +83,9 @@ impl Failure {
             counted_as: kind.words(),
             structure: None,
             objects: Box::default(),
+            names_image: false,
+            has_remedy: false,
+            is_of_tree: false,
             is_quiet: false,
         }
     }
@@ -97,7 +108,11 @@ impl Failure {
     /// The operation failed because of this error, whose first known cause says of which kind it is.
     pub fn caused_by(error: &(dyn std::error::Error + 'static)) -> Self {
         let (kind, errno) = cause_of(error).unwrap_or((Kind::Failed, None));
-        Self { errno, ..Self::new(kind, Exit::Failed, error.to_string()) }
+        let failure = Self { errno, ..Self::new(kind, Exit::Failed, error.to_string()) };
+        match path_of(error) {
+            Some(path) => failure.at_host(path),
+            None => failure,
+        }
     }
 
     /// What was read is damaged.
@@ -148,26 +163,27 @@ impl Failure {
 
     /// As [`about`](Self::about) a file that the command line names.
     #[must_use]
-    pub fn about_target(mut self, target: &Target) -> Self {
+    pub fn about_target(self, target: &Target) -> Self {
         match target {
             Target::Path(path) => self.about_path(path),
-            Target::Inode(number) => {
-                self.objects.inode.get_or_insert(number.get());
-                self.about(target)
-            }
+            Target::Inode(number) => self.with_inode(*number).about(target),
         }
     }
 
     /// As [`about`](Self::about) the image.
     #[must_use]
     pub fn about_image(self, image: &Path) -> Self {
-        self.in_image(image).about(escaped(image.as_os_str().as_bytes()))
+        let name = image.as_os_str().as_bytes();
+        if self.names_image && self.objects.image.as_deref() == Some(name) {
+            return self;
+        }
+        Self { names_image: true, ..self.in_image(image).about(escaped(name)) }
     }
 
     /// As [`about`](Self::about) a file of the host.
     #[must_use]
     pub fn about_host(self, path: &Path) -> Self {
-        self.at_host(path).about(escaped(path.as_os_str().as_bytes()))
+        self.at_host(path).about(crate::edit::report::shown(path.as_os_str().as_bytes()))
     }
 
     /// Says for programs in which image, unless that is known.
@@ -191,6 +207,25 @@ impl Failure {
         self
     }
 
+    /// Says that it is about what files are read from or written to on the host, which the caller knows.
+    #[must_use]
+    pub(crate) fn of_tree(self) -> Self {
+        Self { is_of_tree: true, ..self }
+    }
+
+    /// Says for programs where that is, unless the failure is about something else.
+    #[must_use]
+    pub(crate) fn at_tree(self, path: &Path) -> Self {
+        if self.is_of_tree && path != Path::new("-") { self.at_host(path) } else { self }
+    }
+
+    /// Says for programs which inode it is about, unless that is known.
+    #[must_use]
+    pub(crate) fn with_inode(mut self, number: InodeNumber) -> Self {
+        self.objects.inode.get_or_insert(number.get());
+        self
+    }
+
     /// Names an option as another command has it.
     #[must_use]
     pub fn with_option(mut self, option: &str, instead: &str) -> Self {
@@ -201,13 +236,29 @@ impl Failure {
     /// Adds a remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: &str) -> Self {
-        self.message = format!("{} ({remedy})", self.message);
+        let earlier = self.message.strip_suffix(')').filter(|_| self.has_remedy);
+        self.message = match earlier {
+            Some(earlier) => format!("{earlier}; {remedy})"),
+            None => format!("{} ({remedy})", self.message),
+        };
+        self.has_remedy = true;
         self
     }
 
     /// What it is counted as, exit code and message, unless it is to be kept quiet.
-    pub(crate) fn parts(&self) -> Option<(&'static str, Exit, &str)> {
-        (!self.is_quiet).then_some((self.counted_as, self.exit, &self.message))
+    pub(crate) fn parts(&self) -> Option<(&'static str, Exit, Cow<'_, str>)> {
+        (!self.is_quiet).then(|| (self.counted_as, self.exit, self.text()))
+    }
+
+    /// The message, which begins with the image of the command where it names neither that nor a file of the host.
+    fn text(&self) -> Cow<'_, str> {
+        let is_elsewhere = self.objects.host_path.is_some()
+            || matches!(self.kind, Kind::Usage | Kind::Output | Kind::Interrupted);
+        let image = self.objects.image.as_deref().or_else(|| output::image().map(OsStrExt::as_bytes));
+        match image.filter(|_| !self.names_image && !is_elsewhere && output::messages_name_image()) {
+            Some(image) => format!("{}: {}", escaped(image), self.message).into(),
+            None => self.message.as_str().into(),
+        }
     }
 
     /// The document, whose only field says what it is: `error` or `problem`.
@@ -215,7 +266,7 @@ impl Failure {
         let mut document = json!({
             "kind": self.kind.token(),
             "exit_code": self.exit as u8,
-            "message": without_error_numbers(&self.message),
+            "message": without_error_numbers(&self.text()),
         });
         if let Some(errno) = self.errno.and_then(errno_name) {
             document["errno"] = errno.into();
@@ -224,7 +275,10 @@ impl Failure {
             document["structure"] = structure.into();
         }
         let Objects { image, path, host_path, inode } = &*self.objects;
-        for (field, name) in [("image", image), ("path", path), ("host_path", host_path)] {
+        let image = image.as_deref().or_else(|| output::image().map(OsStrExt::as_bytes));
+        for (field, name) in
+            [("image", image), ("path", path.as_deref()), ("host_path", host_path.as_deref())]
+        {
             if let Some(name) = name {
                 put_name(&mut document, field, name);
             }
@@ -247,7 +301,7 @@ impl Failure {
         }
         match json {
             true => message!("{}", self.document("error")),
-            false => say!("{}", self.message),
+            false => say!("{}", self.text()),
         }
         self.exit
     }

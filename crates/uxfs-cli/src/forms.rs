@@ -15,7 +15,13 @@ use uxfs_image::{
 };
 use uxfs_volume::error::Error;
 
-use crate::{failure::Failure, in_use, kind::Note, output::notice, text::escaped};
+use crate::{
+    failure::Failure,
+    in_use,
+    kind::{Kind, Note},
+    output::notice,
+    text::{escaped, shell_path},
+};
 
 /// The form of an image. `None` where it is plain, or cannot be looked at: opening it says why.
 pub(crate) fn of(image: &Path) -> Option<Form> {
@@ -54,23 +60,39 @@ pub(crate) fn mountable(
 ) -> Result<Arc<dyn BlockDevice>, Failure> {
     match open::open(form, file, image, Options { files: BackingFiles::Refused, cache_bytes })? {
         Opened::Device(device) => Ok(device),
-        Opened::Stream(_) => Err(Failure::failed(format!(
-            "{} so that parts of it cannot be read alone, and is not mounted",
-            form.name()
-        ))
-        .with_remedy(form.remedy())),
+        Opened::Stream(_) => Err(Failure::refused(
+            Kind::UnsupportedFeature,
+            format!("{} so that parts of it cannot be read alone, and is not mounted", form.name()),
+        )
+        .with_remedy(&remedy(form, image))),
     }
 }
 
+/// How the plain image is had: a command to be pasted.
+fn remedy(form: Form, image: &Path) -> String {
+    let mut plain = image.as_os_str().to_owned();
+    plain.push(".raw");
+    let (image, plain) = (shell_path(image), shell_path(Path::new(&plain)));
+    match form {
+        Form::Qcow2 | Form::Vmdk | Form::Vhdx => format!("{} {image} {plain}", form.remedy()),
+        _ => format!("{}c {image} > {plain}", form.remedy()),
+    }
+}
+
+/// What kind of refusal it is: an image of a form may be read all the same.
+fn kind_of(form: Form) -> Kind {
+    if form.is_read() { Kind::ReadOnly } else { Kind::NotAFileSystem }
+}
+
 /// Why an image of a form is not mounted so.
-pub(crate) fn cannot_be_mounted(form: Form) -> Failure {
-    let failure = Failure::failed(format!("{}, and must be raw to be mounted", form.name()));
+pub(crate) fn cannot_be_mounted(form: Form, image: &Path) -> Failure {
+    let failure = Failure::refused(kind_of(form), format!("{}, and must be raw to be mounted", form.name()));
+    let remedy = remedy(form, image);
     match form.is_read() {
         true => failure.with_remedy(&format!(
-            "-o ro shows it where parts of it can be read alone; to change it {}",
-            form.remedy()
+            "-o ro shows it where parts of it can be read alone; to change it {remedy}"
         )),
-        false => failure.with_remedy(form.remedy()),
+        false => failure.with_remedy(&remedy),
     }
 }
 
@@ -80,14 +102,15 @@ pub(crate) fn cannot_be_mounted(form: Form) -> Failure {
 /// It is not.
 pub(crate) fn refuse_changes(image: &Path) -> Result<(), Failure> {
     match of(image) {
-        Some(form) => Err(cannot_be_changed(form)),
+        Some(form) => Err(cannot_be_changed(form, image)),
         None => Ok(()),
     }
 }
 
 /// Why an image of a form is not changed.
-pub(crate) fn cannot_be_changed(form: Form) -> Failure {
-    Failure::failed(format!("an image that is {} cannot be changed", form.name())).with_remedy(form.remedy())
+fn cannot_be_changed(form: Form, image: &Path) -> Failure {
+    let words = format!("an image that is {} cannot be changed", form.name());
+    Failure::refused(kind_of(form), words).with_remedy(&remedy(form, image))
 }
 
 /// Whether a file that begins with these four bytes holds an image in another form.
@@ -96,10 +119,11 @@ pub(crate) fn is_known(magic: u32) -> bool {
 }
 
 /// Why a file that begins with these four bytes is no file system: it holds one in another form. `None` where it has none of these forms.
-pub(crate) fn is_no_file_system(magic: u32) -> Option<Failure> {
+pub(crate) fn is_no_file_system(magic: u32, image: Option<&Path>) -> Option<Failure> {
     let form = Form::of_beginning(&magic.to_be_bytes())?;
-    let failure = Failure::failed(format!("{}, and must be raw here", form.name()));
-    Some(failure.with_remedy(form.remedy()))
+    let words = format!("{}, and must be raw here", form.name());
+    let remedy = image.map_or_else(|| form.remedy().to_owned(), |image| remedy(form, image));
+    Some(Failure::refused(Kind::NotAFileSystem, words).with_remedy(&remedy))
 }
 
 impl From<ImageError> for Failure {
@@ -107,7 +131,7 @@ impl From<ImageError> for Failure {
         let remedy = error.remedy();
         let failure = match error {
             ImageError::Device(error) => Error::from(error).into(),
-            error => Self::failed(error.to_string()),
+            error => Self::caused_by(&error),
         };
         match remedy {
             Some(remedy) => failure.with_remedy(remedy),

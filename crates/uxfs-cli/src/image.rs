@@ -279,12 +279,12 @@ impl ImageArguments {
         };
         if let Some(form) = forms::of(&self.image).filter(|form| form.is_read()) {
             let opened = self.open_form(form, otherwise, &options);
-            return opened.and_then(holding_something).about_image(&self.image);
+            return opened.and_then(|device| self.place.holding_something(device)).about_image(&self.image);
         }
         let part = self.place.find(&self.image).about_image(&self.image)?;
         let opened = part.open(&self.image, &options);
         let opened = opened.map_err(|error| in_use::not_opened_to_read(error, &self.image));
-        opened.and_then(holding_something).about_image(&self.image)
+        opened.and_then(|device| self.place.holding_something(device)).about_image(&self.image)
     }
 
     /// Opens an image that is not plain. Where parts of it cannot be read alone, the file system is unpacked.
@@ -329,7 +329,7 @@ impl ImageArguments {
         extent
             .open(&self.image, &options)
             .map_err(|error| in_use::not_opened(error, &self.image))
-            .and_then(holding_something)
+            .and_then(|device| self.place.holding_something(device))
             .about_image(&self.image)
     }
 
@@ -378,7 +378,9 @@ impl ImageArguments {
             _ => {
                 let lengthening =
                     needed_bytes(&error).and_then(|bytes| self.image_place().lengthening(bytes));
-                let failure = self.place.disk(&self.image, &error).unwrap_or_else(|| no_file_system(error));
+                let other = self.place.disk(&self.image, &error);
+                let other = other.or_else(|| self.place.other_contents(&self.image, &error));
+                let failure = other.unwrap_or_else(|| no_file_system(error));
                 match lengthening {
                     Some(remedy) => failure.with_remedy(&format!("{remedy}; what is there: --tolerant")),
                     None => failure,
@@ -390,7 +392,9 @@ impl ImageArguments {
 
     /// As [`not_opened`](Self::not_opened), for a command that shows files: says how those of a damaged image are seen.
     fn not_mounted(&self, error: Error) -> Failure {
-        let is_damaged = is_no_file_system(&error) && self.place.disk(&self.image, &error).is_none();
+        let is_damaged = is_no_file_system(&error)
+            && self.place.disk(&self.image, &error).is_none()
+            && self.place.other_contents(&self.image, &error).is_none();
         let failure = self.not_opened(error);
         match is_damaged && !self.repaired {
             true => failure.with_remedy(
@@ -431,14 +435,6 @@ impl MountedImage {
     }
 }
 
-/// Refuses an image without a byte in it.
-pub(crate) fn holding_something(device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, Failure> {
-    match device.size_bytes() {
-        0 => Err(Failure::refused(Kind::NotAFileSystem, "not an XFS file system: the file is empty")),
-        _ => Ok(device),
-    }
-}
-
 /// Whether the first sector begins no file system, as far as anything tells.
 pub(crate) fn is_no_file_system(error: &Error) -> bool {
     beginning_of(error).is_some_and(|magic| !forms::is_known(magic))
@@ -450,7 +446,7 @@ pub(crate) fn is_of_another_form(error: &Error) -> bool {
 }
 
 /// The first four bytes of an image that begins without a superblock.
-fn beginning_of(error: &Error) -> Option<u32> {
+pub(crate) fn beginning_of(error: &Error) -> Option<u32> {
     let Error::Corrupt(corruption) = error else { return None };
     let is_first = corruption.structure == Structure::Superblock
         && corruption.location.sector.is_none_or(|sector| sector.get() == 0);
@@ -471,15 +467,14 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         }
         _ => return error.into(),
     };
-    if let Some(failure) = beginning_of(&error).and_then(forms::is_no_file_system) {
+    if let Some(failure) = beginning_of(&error).and_then(|magic| forms::is_no_file_system(magic, None)) {
         return failure;
     }
     match fault {
-        Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::refused(
-            Kind::NotAFileSystem,
-            "not an XFS file system, or its first sector is damaged (one that lies elsewhere in the image is chosen with \
-             --partition or --offset)",
-        ),
+        Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => {
+            Failure::refused(Kind::NotAFileSystem, "not an XFS file system, or its first sector is damaged")
+                .with_remedy("one that lies elsewhere in the image is chosen with --partition or --offset")
+        }
         _ => error.into(),
     }
 }

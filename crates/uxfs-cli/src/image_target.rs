@@ -67,7 +67,9 @@ impl<'p> ImageTarget<'p> {
                 }
                 Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
             }
-            Ok(found) if !found.is_file() => Err(io::Error::other("neither a file nor a block device")),
+            Ok(found) if !found.is_file() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"))
+            }
             Ok(_) => {
                 self.is_file = true;
                 let claimed = Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?;
@@ -104,8 +106,13 @@ impl ImageTarget<'_> {
     }
 }
 
-fn occupied(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::AlreadyExists, message)
+/// It holds something, or may.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Occupied(&'static str);
+
+fn occupied(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, Occupied(message))
 }
 
 impl Drop for ImageTarget<'_> {

@@ -1,9 +1,8 @@
 //! Stable words by which programs tell errors and notices apart. `docs/json.md` lists them; change both together.
 
-use std::{error::Error as StandardError, io};
+use std::io;
 
 use rustix::io::Errno;
-use uxfs_block::device::DeviceError;
 use uxfs_journal::{error::JournalError, error::ShutdownCause};
 use uxfs_volume::error::{Error, OperationError};
 
@@ -37,12 +36,16 @@ words! {
         NoSuchInode = "no_such_inode",
         /// There is no allocation group of this number.
         NoSuchGroup = "no_such_group",
+        /// The disk has no such partition, or no table of partitions.
+        NoSuchPartition = "no_such_partition",
         /// The file has no such attribute.
         NoSuchAttribute = "no_such_attribute",
         /// No file fits a pattern.
         NoMatch = "no_match",
         /// A file of this name is there already.
         Exists = "exists",
+        /// It holds something, and is overwritten with `--force` only.
+        Occupied = "occupied",
         /// A directory is needed, and it is something else.
         NotADirectory = "not_a_directory",
         /// It is a directory, where that is not possible.
@@ -71,16 +74,26 @@ words! {
         NoSpace = "no_space",
         /// Something else uses it: it is mounted, or another program has it.
         InUse = "in_use",
+        /// Nothing is mounted there, or not by uxfs.
+        NotMounted = "not_mounted",
+        /// It was changed since, or while it was read.
+        Changed = "changed",
         /// The log holds changes that are not in place yet.
         DirtyLog = "dirty_log",
         /// The file holds no XFS file system at this place: a disk with partitions, another form of image, or something else.
         NotAFileSystem = "not_a_file_system",
+        /// A file of the host is not of the form that is needed, or ends too early: an archive, a dump, a list, an undo file.
+        WrongForm = "wrong_form",
         /// What was read is damaged.
         Damage = "damage",
         /// The image or the file needs a feature that uxfs does not have.
         UnsupportedFeature = "unsupported_feature",
         /// The file system was made without a feature that this needs.
         MissingFeature = "missing_feature",
+        /// The host lacks something: a device such as `/dev/fuse`, a program such as `fusermount3`, a feature of its kernel.
+        Unavailable = "unavailable",
+        /// Something did not answer or end in time.
+        TimedOut = "timed_out",
         /// After an earlier error nothing can be changed any more.
         ShutDown = "shut_down",
         /// A device, or a file of the host, failed.
@@ -160,7 +173,7 @@ impl Kind {
     }
 
     /// Of an operation that is refused. The match names every variant: a new error does not compile before its word has been decided.
-    fn of_operation(error: &OperationError) -> Self {
+    pub(crate) fn of_operation(error: &OperationError) -> Self {
         match error {
             OperationError::NotFound => Self::NotFound,
             OperationError::NoSuchInode | OperationError::Stale => Self::NoSuchInode,
@@ -223,88 +236,6 @@ impl Kind {
     }
 }
 
-/// Kind and number of the first cause that has them, if any.
-pub(crate) fn cause_of(error: &(dyn StandardError + 'static)) -> Option<(Kind, Option<i32>)> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            // An error of ours inside says more.
-            let inner = error.get_ref().and_then(|inner| cause_of(inner));
-            return inner.or_else(|| Some((Kind::of_host(error), error.raw_os_error())));
-        }
-        if let Some(errno) = error.downcast_ref::<Errno>() {
-            let error = io::Error::from(*errno);
-            return Some((Kind::of_host(&error), error.raw_os_error()));
-        }
-        if let Some(error) = error.downcast_ref::<Error>() {
-            return Some((Kind::of(error), errno_of(error)));
-        }
-        if let Some(error) = error.downcast_ref::<OperationError>() {
-            return Some((Kind::of_operation(error), Some(error.errno())));
-        }
-        if let Some(error) = error.downcast_ref::<DeviceError>() {
-            return Some((Kind::of_host(&error.source), error.source.raw_os_error()));
-        }
-        cause = error.source();
-    }
-    None
-}
-
-/// The number of an error of the core: that of the host where a device failed.
-pub(crate) fn errno_of(error: &Error) -> Option<i32> {
-    match error {
-        Error::Io(DeviceError { source, .. }) => source.raw_os_error(),
-        error => Some(error.errno()),
-    }
-}
-
-/// Linux's name of an error's number, such as `ENOENT`.
-pub(crate) fn errno_name(number: i32) -> Option<&'static str> {
-    Some(match Errno::from_raw_os_error(number) {
-        Errno::PERM => "EPERM",
-        Errno::NOENT => "ENOENT",
-        Errno::INTR => "EINTR",
-        Errno::IO => "EIO",
-        Errno::NXIO => "ENXIO",
-        Errno::TOOBIG => "E2BIG",
-        Errno::BADF => "EBADF",
-        Errno::AGAIN => "EAGAIN",
-        Errno::NOMEM => "ENOMEM",
-        Errno::ACCESS => "EACCES",
-        Errno::BUSY => "EBUSY",
-        Errno::EXIST => "EEXIST",
-        Errno::XDEV => "EXDEV",
-        Errno::NODEV => "ENODEV",
-        Errno::NOTDIR => "ENOTDIR",
-        Errno::ISDIR => "EISDIR",
-        Errno::INVAL => "EINVAL",
-        Errno::NFILE => "ENFILE",
-        Errno::MFILE => "EMFILE",
-        Errno::NOTTY => "ENOTTY",
-        Errno::TXTBSY => "ETXTBSY",
-        Errno::FBIG => "EFBIG",
-        Errno::NOSPC => "ENOSPC",
-        Errno::SPIPE => "ESPIPE",
-        Errno::ROFS => "EROFS",
-        Errno::MLINK => "EMLINK",
-        Errno::PIPE => "EPIPE",
-        Errno::RANGE => "ERANGE",
-        Errno::NAMETOOLONG => "ENAMETOOLONG",
-        Errno::NOSYS => "ENOSYS",
-        Errno::NOTEMPTY => "ENOTEMPTY",
-        Errno::LOOP => "ELOOP",
-        Errno::NODATA => "ENODATA",
-        Errno::OVERFLOW => "EOVERFLOW",
-        Errno::OPNOTSUPP => "EOPNOTSUPP",
-        Errno::NOTCONN => "ENOTCONN",
-        Errno::TIMEDOUT => "ETIMEDOUT",
-        Errno::STALE => "ESTALE",
-        Errno::UCLEAN => "EUCLEAN",
-        Errno::DQUOT => "EDQUOT",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -322,19 +253,5 @@ mod tests {
         }
         assert_eq!(kinds.collect::<BTreeSet<_>>().len(), Kind::ALL.len());
         assert_eq!(notes.collect::<BTreeSet<_>>().len(), Note::ALL.len());
-    }
-
-    #[test]
-    fn causes_are_found_behind_other_errors() {
-        let full = io::Error::from_raw_os_error(28);
-        assert_eq!(cause_of(&full), Some((Kind::NoSpace, Some(28))));
-        let within = io::Error::other(Error::Operation(OperationError::NotFound));
-        assert_eq!(cause_of(&within), Some((Kind::NotFound, Some(2))));
-        assert_eq!(cause_of(&io::Error::other("words")), Some((Kind::Io, None)));
-        assert_eq!(cause_of(&std::fmt::Error), None);
-        assert_eq!(
-            (errno_name(2), errno_name(117), errno_name(4711)),
-            (Some("ENOENT"), Some("EUCLEAN"), None)
-        );
     }
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`attribute_text`] | extended attributes as getfattr prints them |
 //! | `calendar` | times by the letters of strftime and find |
+//! | `cause` | of which kind an error is, by its type |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | `destination` | where the result of a command goes: a file, or standard output |
@@ -40,6 +41,7 @@
 
 pub mod attribute_text;
 mod calendar;
+mod cause;
 pub mod commands;
 pub mod complaints;
 mod destination;
@@ -125,6 +127,9 @@ fn by_name_of_link(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 /// Prints what clap has to say: of a wrong command line, or the help or version that it asks for.
 pub(crate) fn print_usage(error: &clap::Error, json: bool) -> Exit {
+    if json && error.use_stderr() {
+        return Failure::usage(words_of(error)).tell(true);
+    }
     let printed = print_clap(error);
     if error.use_stderr() {
         return Exit::Usage;
@@ -178,10 +183,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 let remedy = "uxfs mount IMAGE DIRECTORY mounts an image; for mount(8) and fstab link /sbin/mount.fuse.uxfs to this program";
                 return failure.about_host(Path::new(&first)).with_remedy(remedy).report(wants_json);
             }
-            if wants_json && error.use_stderr() {
-                return code_of(Failure::usage(words_of(&error)).tell(true));
-            }
-            return code_of(print_usage(&error, false));
+            return code_of(print_usage(&error, wants_json));
         }
     };
     if arguments.json {

@@ -6,10 +6,11 @@
 //! start: see [`must_be_open`].
 
 use std::{
+    ffi::OsStr,
     fmt,
     io::{self, BufWriter, IsTerminal, Stdout, Write},
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::OnceLock,
 };
 
@@ -90,6 +91,32 @@ pub(crate) fn set_json() {
 /// Whether they are.
 pub(crate) fn is_json() -> bool {
     IS_JSON.get().is_some()
+}
+
+/// The image that the command is about.
+static IMAGE: OnceLock<PathBuf> = OnceLock::new();
+/// Set where messages do not begin with it.
+static IS_IMAGE_UNSAID: OnceLock<()> = OnceLock::new();
+
+/// Says which image the command is about: messages about what lies in it begin with its path.
+pub(crate) fn set_image(image: &Path) {
+    let _ = IMAGE.set(image.to_owned());
+}
+
+/// As [`set_image`], for documents alone: a shell works on one image all the time.
+pub(crate) fn set_image_of_shell(image: &Path) {
+    set_image(image);
+    let _ = IS_IMAGE_UNSAID.set(());
+}
+
+/// The image that the command is about, where it is about one.
+pub(crate) fn image() -> Option<&'static OsStr> {
+    IMAGE.get().map(|image| image.as_os_str())
+}
+
+/// Whether messages begin with it. Stand-ins for other tools say what those say.
+pub(crate) fn messages_name_image() -> bool {
+    IS_IMAGE_UNSAID.get().is_none() && program() == "uxfs"
 }
 
 /// Tells one thing: a line of text, or a document whose only field says what it is.

@@ -73,14 +73,13 @@ impl Disk {
         let (partition, table) = self.find_with_table(selector)?;
         let number = partition.number;
         if partition.start_bytes == 0 {
-            return Err(Failure::failed(format!(
-                "partition {number} begins with the partition table itself"
-            )));
+            let words = format!("partition {number} begins with the partition table itself");
+            return Err(Failure::refused(Kind::Invalid, words));
         }
         match table.overlapping(&partition) {
             Some(other) => {
                 let failure = format!("partition {number} shares a part of the disk with partition {other}");
-                Err(Failure::failed(failure).with_remedy(&self.list(&table)))
+                Err(Failure::refused(Kind::Invalid, failure).with_remedy(&self.list(&table)))
             }
             None => Ok(partition.range()),
         }
@@ -91,7 +90,8 @@ impl Disk {
             TableError::Device(error) => Error::from(error).into(),
             error => Failure::corruption(error.to_string()),
         })?;
-        let table = table.ok_or_else(|| Failure::refused(Kind::NotFound, "it has no partition table"))?;
+        let table =
+            table.ok_or_else(|| Failure::refused(Kind::NoSuchPartition, "it has no partition table"))?;
         let partition = match table.select(&*self.device, selector) {
             Ok(partition) => partition.clone(),
             Err(SelectionError::Device(error)) => return Err(Error::from(error).into()),
@@ -132,6 +132,7 @@ impl Disk {
         let with_xfs: Vec<_> = table.partitions.iter().filter(has_xfs).map(|one| one.number).collect();
         let list = self.list(&table);
         let remedy = match with_xfs.as_slice() {
+            [] if table.partitions.is_empty() => "it has none".to_owned(),
             [] => format!("none of them begins with an XFS file system: {list}"),
             [one] => format!("{option}{one} chooses the one with XFS; {list}"),
             [first, ..] => format!("{option}{first} chooses the first with XFS; {list}"),

@@ -7,17 +7,22 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use uxfs_block::{device::BlockDevice, window::Part};
+use uxfs_block::{device::BlockDevice, engine::open_plain, window::Part};
+use uxfs_mkfs::target::signatures;
 use uxfs_partition::selection::Selector;
 use uxfs_volume::error::Error;
 
 use crate::{
     failure::Failure,
     forms,
-    image::is_no_file_system,
+    image::{beginning_of, is_no_file_system},
+    kind::Kind,
     partitions::Disk,
-    text::{escaped, parse_size},
+    text::{parse_size, shell_path, shell_word},
 };
+
+/// The smallest sectors.
+const SECTOR_BYTES: u64 = 512;
 
 /// The place of the file system, as every command on an image takes it.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -59,6 +64,11 @@ impl PlaceArguments {
 
     /// A failure for a disk with partitions that was taken for a file system, after this error; `None` where it is no such.
     pub fn disk(&self, image: &Path, error: &Error) -> Option<Failure> {
+        if let Some(failure) =
+            beginning_of(error).and_then(|magic| forms::is_no_file_system(magic, Some(image)))
+        {
+            return Some(failure);
+        }
         if !is_no_file_system(error) {
             return None;
         }
@@ -73,10 +83,42 @@ impl PlaceArguments {
         }
     }
 
+    /// A failure for a plain file that holds something else than XFS there, after this error. What was there before XFS may still be seen,
+    /// so it is asked for where no superblock was found.
+    pub fn other_contents(&self, image: &Path, error: &Error) -> Option<Failure> {
+        if !is_no_file_system(error) || self.disk.get().is_some() {
+            return None;
+        }
+        let start_bytes = self.find(image).ok()?.start_bytes;
+        let file = open_plain(image).ok()?;
+        let size_bytes =
+            file.metadata().ok().filter(fs::Metadata::is_file)?.len().checked_sub(start_bytes)?;
+        let name = signatures::find(&file, start_bytes, size_bytes).ok()??.name;
+        Some(Failure::refused(
+            Kind::NotAFileSystem,
+            format!("not an XFS file system: it seems to hold {name}"),
+        ))
+    }
+
+    /// Refuses a place without a byte in it.
+    ///
+    /// # Errors
+    /// It is one.
+    pub fn holding_something(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, Failure> {
+        if device.size_bytes() > 0 {
+            return Ok(device);
+        }
+        let words = match self.offset {
+            Some(offset @ 1..) => format!("no file system there: the image ends before byte {offset}"),
+            _ => "not an XFS file system: the file is empty".to_owned(),
+        };
+        Err(Failure::refused(Kind::NotAFileSystem, words))
+    }
+
     /// The option that was given, as another command takes it, with a space in front.
     pub fn option(&self) -> String {
         match (&self.partition, self.offset.unwrap_or(0)) {
-            (Some(selector), _) => format!(" --partition {}", quoted(&selector.to_string())),
+            (Some(selector), _) => format!(" --partition {}", shell_word(selector.to_string().as_bytes())),
             (None, 0) => String::new(),
             (None, offset) => format!(" --offset {offset}"),
         }
@@ -92,7 +134,12 @@ impl PlaceArguments {
                 let range = Disk::open(image).map_err(Error::from)?.find_to_make(selector)?;
                 Ok(part_of(range))
             }
-            None => self.find(image),
+            None => match self.offset {
+                Some(offset) if !offset.is_multiple_of(SECTOR_BYTES) => Err(Failure::usage(format!(
+                    "--offset {offset}: a file system is made at a multiple of {SECTOR_BYTES} bytes"
+                ))),
+                _ => self.find(image),
+            },
         }
     }
 
@@ -155,7 +202,7 @@ impl ImagePlace {
 
     /// As arguments of another command.
     pub fn arguments(&self) -> String {
-        format!("{} {}", self.option, self.path.display())
+        format!("{} {}", self.option, shell_path(&self.path))
     }
 
     /// How to make an image file as long as its file system; `None` for devices, partitions and packed images.
@@ -166,18 +213,9 @@ impl ImagePlace {
         is_plain.then(|| {
             format!(
                 "to make it as long as its file system, with zeros: truncate -s {end_bytes} {}",
-                self.path.display()
+                shell_path(&self.path)
             )
         })
-    }
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.:/".contains(&byte);
-    match word.bytes().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", escaped(word.as_bytes()).replace('\'', "'\\''")),
     }
 }
 

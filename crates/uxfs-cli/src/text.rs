@@ -3,6 +3,8 @@
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
+    os::unix::ffi::OsStrExt,
+    path::Path,
 };
 
 /// Threads of one command, at most: each takes address space and mappings, which the system bounds.
@@ -62,6 +64,24 @@ pub fn escaped(bytes: &[u8]) -> String {
     // Writing to memory cannot fail, and what is written is valid UTF-8.
     let _ = write_escaped(&mut text, bytes);
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Bytes as one word of a command line of sh, bash or zsh, to be pasted.
+pub fn shell_word(bytes: &[u8]) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=.:/+,@%".contains(byte);
+    let guard = if bytes.starts_with(b"-") { "./" } else { "" };
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => format!("{guard}{text}"),
+        Ok(text) if !text.chars().any(char::is_control) => {
+            format!("'{guard}{}'", text.replace('\'', "'\\''"))
+        }
+        _ => format!("$'{guard}{}'", bytes.escape_ascii()),
+    }
+}
+
+/// As [`shell_word`], of a path.
+pub fn shell_path(path: &Path) -> String {
+    shell_word(path.as_os_str().as_bytes())
 }
 
 /// Bytes as hexadecimal digits.

@@ -113,7 +113,7 @@ fn a_stopped_server_is_told_after_force() {
 #[test]
 fn files_of_another_form_and_places_that_are_not_there_are_told() {
     let place = Place::new();
-    is_refused(&place.mount(&["-o", "offset=1T"]), &["the image ends before it"]);
+    is_refused(&place.mount(&["-o", "offset=1T"]), &["the image ends before byte 1099511627776"]);
     is_refused(&place.mount(&["--partition", "3"]), &["no partition table"]);
     refusal(&place.mount(&["--partition", "3", "--offset", "1M"]), 2);
     let packed = |beginning: &[u8]| fs::write(&place.image, [beginning, &[7; 65536]].concat()).unwrap();

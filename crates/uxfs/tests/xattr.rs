@@ -197,7 +197,10 @@ fn the_other_files_are_shown_and_copied() {
     let (shown, told) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(shown, "# file: /acl\nuser.a=\"1\"\n\n# file: /many\nuser.a=\"1\"\n\n");
-    assert_eq!(told, "uxfs: /missing: no such file or directory\nuxfs: /none: no such attribute\n");
+    let expected = format!(
+        "uxfs: {path}: /missing: no such file or directory\nuxfs: {path}: /none: no such attribute\n"
+    );
+    assert_eq!(told, expected);
     assert_eq!(output.status.code(), Some(1));
     let target = folder.path().join("target");
     fs::create_dir(&target).unwrap();

@@ -11,9 +11,9 @@ use crate::{
     commands::Context,
     edit::session::EditArguments,
     failure::{About, Exit, Failure, Outcome},
-    image::{no_file_system, not_for_changes},
-    output::put_path,
+    image::not_for_changes,
     output::{JsonName, Output},
+    output::{put_path, set_image},
 };
 
 /// Arguments of `uxfs admin`.
@@ -60,13 +60,14 @@ pub(crate) fn parse_label(text: &str) -> Result<OsString, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     arguments.run(context).about_image(&arguments.image.image)
 }
 
 /// Makes a change of label and uuid, or none, and gives the superblock.
 pub(crate) fn changed(image: &EditArguments, change: &IdentityChange<'_>) -> Result<Superblock, Failure> {
     if *change == IdentityChange::default() {
-        return identity::superblock_of(&*image.device_for_reading()?).map_err(no_file_system);
+        return identity::superblock_of(&*image.device_for_reading()?).map_err(|error| image.not_read(error));
     }
     let device = image.clean_device()?;
     identity::change(&*device, change).map_err(not_for_changes)?;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
     os::unix::ffi::OsStrExt,
@@ -100,13 +100,16 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             directory.display()
         ));
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
-        carry_out(filesystem, &start, &options, sink?, &mut tally)?;
+        let sink = sink.map_err(|error| Failure::from(error).at_tree(directory))?;
+        carry_out(filesystem, &start, &options, sink, &mut tally)
+            .map_err(|failure| failure.at_tree(directory))?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = destination::is_standard_output(file);
         overwrite::refuse_or_file_system(file, &images)?;
         let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
         let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
-        carry_out(filesystem, &start, &options, sink, &mut tally).about_host(file)?;
+        carry_out(filesystem, &start, &options, sink, &mut tally)
+            .map_err(|failure| destination::named(failure, file))?;
         remains.kept();
     }
     tally.finish(is_stdout_taken)
@@ -129,7 +132,7 @@ pub(super) fn carry_out(
 impl From<SinkError> for Failure {
     fn from(error: SinkError) -> Self {
         // An archive that was not read to its end is of no use, unlike a listing.
-        Self::caused_by(&error)
+        Self::caused_by(&error).of_tree()
     }
 }
 
@@ -303,9 +306,14 @@ fn failure_of(problem: &Problem, exit: Exit) -> Failure {
     let kind = match problem.severity {
         Severity::Unsupported => Kind::UnsupportedFeature,
         Severity::Damaged => Kind::Damage,
-        Severity::NotRestored | Severity::LeftOut | Severity::Failed => Kind::Failed,
+        Severity::NotRestored | Severity::LeftOut | Severity::Failed => Kind::Io,
     };
-    Failure::new(kind, exit, describe(problem)).counted_as(problem.aspect.name()).at_path(&problem.path)
+    let failure = Failure::new(kind, exit, describe(problem)).counted_as(problem.aspect.name());
+    match problem.severity {
+        // The host failed: the path is one below the target.
+        Severity::Failed => failure.at_host(Path::new(OsStr::from_bytes(&problem.path))),
+        _ => failure.at_path(&problem.path),
+    }
 }
 
 fn describe(problem: &Problem) -> String {

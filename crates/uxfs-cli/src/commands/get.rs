@@ -82,8 +82,10 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         match start {
             Ok((start, folder)) => {
                 let options = DirectoryOptions { overwrite: !arguments.no_clobber };
-                let sink = DirectorySink::create(&folder, options)?;
-                extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
+                let sink = DirectorySink::create(&folder, options)
+                    .map_err(|error| Failure::from(error).at_tree(&folder))?;
+                extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)
+                    .map_err(|failure| failure.at_tree(&folder))?;
             }
             Err(failure) => complaints.tell(&failure),
         }

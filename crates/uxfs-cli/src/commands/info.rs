@@ -11,8 +11,7 @@ use crate::{
     commands::{Context, inspect::log::state_name},
     failure::{Exit, Failure, Outcome},
     image::ImageArguments,
-    output::put_path,
-    output::{JsonName, Output},
+    output::{JsonName, Output, put_path, set_image},
     text::human_size,
 };
 
@@ -26,6 +25,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let (filesystem, log) = arguments.image.open_with_log_state()?;
     let log = log.as_ref().map(state_name);
     let mut output = Output::new();

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::json;
+use uxfs_image::form::Form;
 use uxfs_metadump::{
     format::DumpFlags,
     restore::{DumpInformation, RestoreError, RestoreSummary, information, restore},
@@ -22,6 +23,7 @@ use crate::{
     place::PlaceArguments,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
     remains::Remains,
+    text::shell_path,
 };
 
 /// Arguments of `uxfs mdrestore`.
@@ -61,7 +63,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut source = arguments.open_source().about_host(&arguments.source)?;
     let mut output = Output::new();
     let Some(path) = arguments.target.as_ref().filter(|_| !arguments.information) else {
-        let found = information(&mut source).map_err(failure).about_host(&arguments.source)?;
+        let found = information(&mut source).map_err(|error| arguments.not_read(error))?;
         match context.json {
             true => output.json(&with_dump(information_document(&found), &arguments.source))?,
             false => writeln!(output, "{name}: {}", words(&found))?,
@@ -82,7 +84,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         RestoreError::Write(_) | RestoreError::Target(_) | RestoreError::TargetTooShort { .. } => {
             failure(error).about_image(path)
         }
-        error => failure(error).about_host(&arguments.source),
+        error => arguments.not_read(error),
     })?;
     target.keep();
     closing.bytes = summary.bytes;
@@ -108,6 +110,36 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// Why the dump is not restored. A compressed one has to be unpacked before.
+    fn not_read(&self, error: RestoreError) -> Failure {
+        let found = match error {
+            RestoreError::NotADump { found } => Form::of_beginning(&found.to_be_bytes()),
+            _ => None,
+        };
+        let failure = match self.source == Path::new("-") {
+            true => return failure(error).about("standard input"),
+            false => failure(error).about_host(&self.source),
+        };
+        let unpacker = match found {
+            Some(Form::Zstd) => "zstd",
+            Some(Form::Gzip) => "gzip",
+            Some(Form::Xz) => "xz",
+            Some(Form::Bzip2) => "bzip2",
+            Some(Form::Lz4) => "lz4",
+            _ => return failure,
+        };
+        let target = self
+            .target
+            .as_deref()
+            .map_or_else(|| "-i -".to_owned(), |path| format!("- {}", shell_path(path)));
+        failure.with_remedy(&format!(
+            "unpack it on the way: {unpacker} -dc {} | uxfs mdrestore {target}",
+            shell_path(&self.source)
+        ))
+    }
+}
+
 /// The message of an error, and the exit code: a dump that is damaged is corruption.
 fn failure(error: RestoreError) -> Failure {
     let message = error.to_string();
@@ -118,10 +150,7 @@ fn failure(error: RestoreError) -> Failure {
         | RestoreError::NoSuperblock(_)
         | RestoreError::Outside { .. }
         | RestoreError::Extent { .. } => Failure::corruption(message),
-        RestoreError::NotADump { .. } => Failure::failed(message).with_remedy(
-            "a compressed dump has to be unpacked first: zstd -dc FILE | uxfs mdrestore - TARGET",
-        ),
-        _ => Failure::failed(message),
+        error => Failure::caused_by(&error),
     }
 }
 

@@ -19,8 +19,7 @@ use crate::{
     failure::{Exit, Failure, Outcome},
     image::ImageArguments,
     kind::Note,
-    output::put_path,
-    output::{Output, message, notice},
+    output::{Output, message, notice, put_path, set_image},
     overwrite,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
     remains::Remains,
@@ -70,6 +69,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let image = &arguments.image;
     let device = image.device_at_rest()?;
     let options = DumpOptions {
@@ -109,7 +109,10 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let summary = match summary {
         Ok(summary) => summary,
         Err(DumpError::Open(error)) => return Err(image.not_opened(error)),
-        Err(DumpError::Write(error)) => return Err(Failure::from(error).about_host(&arguments.target)),
+        Err(DumpError::Write(error)) if arguments.is_to_standard_output() => return Err(error.into()),
+        Err(DumpError::Write(error)) => {
+            return Err(Failure::caused_by(&error).about("cannot write it").about_host(&arguments.target));
+        }
     };
     arguments.tell(&summary, context)?;
     closing.things = (summary.extents, "extents");

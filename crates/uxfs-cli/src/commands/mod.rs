@@ -50,7 +50,7 @@ use crate::{
     failure::{Complaints, Failure, Outcome},
     glob::{GlobArguments, Globs, no_match},
     image::ImageArguments,
-    output::put_path,
+    output::{put_path, set_image},
     target::Target,
 };
 
@@ -136,6 +136,7 @@ pub struct OnImage<T: clap::Args> {
 
 impl<T: clap::Args> OnImage<T> {
     fn run(&self, context: &Context, command: fn(&Volume, &T, &Context) -> Outcome) -> Outcome {
+        set_image(&self.image.image);
         let image = self.image.open()?;
         let context = Context { image: Some(self.image.image.clone()), ..context.clone() };
         let outcome = command(&image, &self.arguments, &context);

@@ -15,8 +15,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, not_for_changes},
-    output::Output,
-    output::put_path,
+    output::{Output, put_path, set_image},
     text::counted,
 };
 
@@ -47,6 +46,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
+    set_image(&image.image);
     image.refuse_repaired()?;
     if image.is_tolerant() || image.names_superblock() {
         return Err(Failure::usage("--tolerant and --superblock cannot be used with replay"));

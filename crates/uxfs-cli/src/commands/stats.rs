@@ -103,9 +103,11 @@ impl Arguments {
 fn ask(directory: &Path) -> Result<Snapshot, Failure> {
     query::of_directory(directory).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NOTTY | Errno::INVAL) => {
-            Failure::refused(Kind::Invalid, "this is no directory that uxfs has mounted")
+            Failure::refused(Kind::NotMounted, "this is no directory that uxfs has mounted")
         }
-        Some(Errno::PROTO) => Failure::failed("another version of uxfs has mounted this"),
+        Some(Errno::PROTO) => {
+            Failure::refused(Kind::UnsupportedFeature, "another version of uxfs has mounted this")
+        }
         _ => Failure::caused_by(&error),
     })
 }

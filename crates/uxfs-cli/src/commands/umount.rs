@@ -28,11 +28,12 @@ use uxfs_fuse::{
 };
 
 use crate::{
+    cause::cause_of,
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    kind::Kind,
-    kind::Note,
+    kind::{Kind, Note},
     output::{notice, program},
+    text::shell_path,
 };
 
 /// How often the image is tried.
@@ -46,7 +47,6 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A mount that is taken away by force leaves a server that has nothing more to do.
 const LONGEST_AFTER_FORCE: Duration = Duration::from_secs(10);
 /// Exit codes of the process that unmounts.
-const BUSY: i32 = 1;
 const FAILED: i32 = 2;
 /// It is unmounted; its server was gone before.
 const WAS_DEAD: i32 = 3;
@@ -77,8 +77,8 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
 
 impl Arguments {
     fn run(&self) -> Outcome {
-        let failed = |error: String| Failure::failed(error);
-        let table = MountTable::read().map_err(|error| failed(error.to_string()))?;
+        let table = MountTable::read()
+            .map_err(|error| Failure::caused_by(&error).about("the table of mounts cannot be read"))?;
         let entry = self.find(&table)?;
         // Before it is unmounted: afterwards its process may be gone.
         let waiting = if self.lazy { None } else { Waiting::for_end_of(&entry) };
@@ -107,7 +107,8 @@ impl Arguments {
         match ending {
             Some(Ending { exit_code: 0, .. }) => Ok(Exit::Success),
             Some(Ending { reason, .. }) => {
-                Err(failed(format!("unmounted, but the last changes did not reach the image: {reason}")))
+                let words = format!("unmounted, but the last changes did not reach the image: {reason}");
+                Err(Failure::refused(Kind::Io, words).in_image(Path::new(&entry.source)))
             }
             // The process that mounted it is gone, or of another network namespace.
             None => wait_for_lock(Path::new(&entry.source)).map(|()| Exit::Success),
@@ -125,7 +126,8 @@ impl Arguments {
             true => Ok(entry.clone()),
             false => {
                 let failure = format!("{} is mounted here, and not by uxfs", entry.file_system_type);
-                Err(Failure::failed(failure).with_remedy("umount ends that"))
+                let remedy = format!("umount {} ends that", shell_path(&self.directory));
+                Err(Failure::refused(Kind::NotMounted, failure).with_remedy(&remedy))
             }
         }
     }
@@ -138,9 +140,9 @@ impl Arguments {
         let work = move || match (self.is_dead(entry), self.unmount(entry)) {
             (false, Ok(())) => 0,
             (true, Ok(())) => WAS_DEAD,
-            (_, Err((is_busy, words))) => {
-                let _ = rustix::io::write(&say, words.as_bytes());
-                if is_busy { BUSY } else { FAILED }
+            (_, Err((kind, words))) => {
+                let _ = rustix::io::write(&say, &[&[kind as u8], words.as_bytes()].concat());
+                FAILED
             }
         };
         let (mut child, said) = fork::fork(c"uxfs-umount", said, work).map_err(|error| cannot(&error))?;
@@ -150,21 +152,27 @@ impl Arguments {
             status = child.wait_at_most(LONGEST).map_err(|error| cannot(&error))?;
         }
         let Some(status) = status else {
-            let failure =
-                Failure::failed(format!("its server has not answered for {} seconds", LONGEST.as_secs()));
-            return Err(failure.with_remedy("uxfs umount --force takes it away"));
+            let words = format!("its server has not answered for {} seconds", LONGEST.as_secs());
+            let remedy = format!("uxfs umount --force {} takes it away", shell_path(&self.directory));
+            return Err(Failure::refused(Kind::TimedOut, words).with_remedy(&remedy));
         };
-        let mut words = String::new();
+        let mut told = Vec::new();
         // The child is gone, and with it the other end.
-        let _ = fs::File::from(said).read_to_string(&mut words);
+        let _ = fs::File::from(said).read_to_end(&mut told);
         match status.exit_status() {
             Some(0) => Ok(()),
             Some(WAS_DEAD) => {
-                let failure = Failure::failed("unmounted, but its server had ended before");
+                let words = "unmounted, but its server had ended before";
+                let failure = Failure::refused(Kind::Io, words).in_image(Path::new(&entry.source));
                 Err(failure.with_remedy("what was synced is in the log, which the next mount recovers"))
             }
-            _ if words.is_empty() => Err(Failure::failed("the process that unmounts was ended")),
-            _ => Err(Failure::failed(words)),
+            _ => Err(match told.split_first() {
+                Some((kind, words)) => {
+                    let kind = Kind::ALL.get(usize::from(*kind)).copied().unwrap_or(Kind::Failed);
+                    Failure::refused(kind, String::from_utf8_lossy(words))
+                }
+                None => Failure::refused(Kind::Interrupted, "the process that unmounts was ended"),
+            }),
         }
     }
 
@@ -175,31 +183,34 @@ impl Arguments {
         !self.force && !self.lazy && rustix::fs::statfs(&entry.mount_point).is_err_and(is_gone)
     }
 
-    /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for. Gives whether it was busy, and
-    /// why it failed.
-    fn unmount(&self, entry: &MountEntry) -> Result<(), (bool, String)> {
+    /// Programs that look at all mounts, as df does, keep each of them busy for a moment: that is waited for. Gives why it failed, by a
+    /// kind and in words.
+    fn unmount(&self, entry: &MountEntry) -> Result<(), (Kind, String)> {
         let directory = entry.mount_point.as_path();
         let begun = Instant::now();
         loop {
-            // fusermount3 tells in words alone why it fails.
-            let unmounted = match (direct::may_mount(), self.force) {
-                (true, true) => direct::abort(directory).map_err(|error| (false, error.to_string())),
-                (true, false) => direct::unmount(directory, self.lazy)
-                    .map_err(|error| (matches!(error, DirectError::Busy(_)), words_of(&error, entry))),
-                (false, is_forced) => {
-                    if is_forced && let Err(error) = connection::abort(entry.device) {
-                        return Err((
-                            false,
-                            format!("the connection to its server cannot be ended: {error}"),
-                        ));
-                    }
-                    fusermount::unmount(directory, self.lazy || is_forced)
-                        .map_err(|error| (true, refusal_by_fusermount(&error, entry)))
-                }
-            };
-            match unmounted {
-                Err((true, _)) if begun.elapsed() < LONGEST_BUSY => thread::sleep(LOOK),
+            match self.unmount_once(entry, directory) {
+                Err((Kind::InUse, _)) if begun.elapsed() < LONGEST_BUSY => thread::sleep(LOOK),
                 outcome => return outcome,
+            }
+        }
+    }
+
+    fn unmount_once(&self, entry: &MountEntry, directory: &Path) -> Result<(), (Kind, String)> {
+        let kind_of = |error: &(dyn std::error::Error + 'static)| {
+            cause_of(error).map_or(Kind::Failed, |(kind, _)| kind)
+        };
+        match (direct::may_mount(), self.force) {
+            (true, true) => direct::abort(directory).map_err(|error| (kind_of(&error), error.to_string())),
+            (true, false) => direct::unmount(directory, self.lazy)
+                .map_err(|error| (kind_of(&error), words_of(&error, entry))),
+            (false, is_forced) => {
+                if is_forced && let Err(error) = connection::abort(entry.device) {
+                    let words = format!("the connection to its server cannot be ended: {error}");
+                    return Err((kind_of(&error), words));
+                }
+                fusermount::unmount(directory, self.lazy || is_forced)
+                    .map_err(|error| refusal_by_fusermount(&error, entry))
             }
         }
     }
@@ -211,11 +222,11 @@ fn find_by_image(table: &MountTable, path: &Path) -> Result<MountEntry, Failure>
     let below = || table.entries().filter(|entry| entry.is_fuse() && path.starts_with(&entry.mount_point));
     match (mounts.as_slice(), below().max_by_key(|entry| entry.mount_point.as_os_str().len())) {
         ([mount], _) => Ok((*mount).clone()),
-        ([], None) => Err(Failure::refused(Kind::NotFound, "nothing is mounted here")),
+        ([], None) => Err(Failure::refused(Kind::NotMounted, "nothing is mounted here")),
         ([], Some(mount)) => {
-            let directory = mount.mount_point.display();
-            let failure = Failure::failed(format!("this lies in what is mounted on {directory}"));
-            Err(failure.with_remedy(&format!("uxfs umount {directory} ends that")))
+            let words = format!("this lies in what is mounted on {}", mount.mount_point.display());
+            let remedy = format!("uxfs umount {} ends that", shell_path(&mount.mount_point));
+            Err(Failure::refused(Kind::NotMounted, words).with_remedy(&remedy))
         }
         (several, _) => {
             let places: Vec<_> =
@@ -242,13 +253,16 @@ fn words_of(error: &DirectError, entry: &MountEntry) -> String {
     }
 }
 
-/// fusermount3 knows the mounts of its user alone.
-fn refusal_by_fusermount(error: &FusermountError, entry: &MountEntry) -> String {
-    match entry.user_id() {
-        Some(user) if user != rustix::process::getuid().as_raw() => {
-            format!("the user with the number {user} has mounted it, and may unmount it, as root may")
+/// fusermount3 knows the mounts of its user alone, and tells in words alone why it fails: of the user's own mount because it is in use.
+fn refusal_by_fusermount(error: &FusermountError, entry: &MountEntry) -> (Kind, String) {
+    match (entry.user_id(), error) {
+        (Some(user), _) if user != rustix::process::getuid().as_raw() => {
+            let words =
+                format!("the user with the number {user} has mounted it, and may unmount it, as root may");
+            (Kind::Permission, words)
         }
-        _ => error.to_string(),
+        (_, FusermountError::Refused { .. }) => (Kind::InUse, error.to_string()),
+        _ => (cause_of(error).map_or(Kind::Failed, |(kind, _)| kind), error.to_string()),
     }
 }
 
@@ -286,8 +300,8 @@ fn wait_after_force(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Endi
     match waiting.wait(LONGEST_AFTER_FORCE) {
         Err(Errno::TIMEDOUT) => {
             let image = Path::new(&entry.source).display();
-            let failure =
-                Failure::failed(format!("taken away, but its server has not ended and still has {image}"));
+            let words = format!("taken away, but its server has not ended and still has {image}");
+            let failure = Failure::refused(Kind::TimedOut, words).in_image(Path::new(&entry.source));
             Err(failure.with_remedy("kill -9 ends it: pgrep -a uxfs shows its number"))
         }
         outcome => outcome.map_err(|error| Failure::caused_by(&error)),
@@ -309,5 +323,6 @@ fn wait_for_lock(image: &Path) -> Result<(), Failure> {
 
 fn still_in_use(image: &Path) -> Failure {
     let seconds = LONGEST.as_secs();
-    Failure::failed(format!("unmounted, but {} is still in use after {seconds} seconds", image.display()))
+    let words = format!("unmounted, but {} is still in use after {seconds} seconds", image.display());
+    Failure::refused(Kind::TimedOut, words).in_image(image)
 }

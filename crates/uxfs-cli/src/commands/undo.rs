@@ -22,6 +22,7 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     forms,
     image::EngineArgument,
+    kind::Kind,
     output::Output,
     output::put_path,
     overwrite,
@@ -81,7 +82,9 @@ impl Arguments {
         let undone = undo(&file, &*device, options).map_err(|error| self.not_undone(error, file.facts()))?;
         if self.remove {
             fs::remove_file(&path).map_err(|error| {
-                Failure::failed(format!("restored, but cannot remove {}: {error}", path.display()))
+                Failure::caused_by(&error)
+                    .about_host(&path)
+                    .about("restored, but cannot remove the undo file")
             })?;
         }
         let document = self.document(&undone, file.facts(), &path);
@@ -99,7 +102,8 @@ impl Arguments {
         let Some(missing_bytes @ 1..) = expected_bytes.checked_sub(found_bytes) else {
             return failure(error);
         };
-        let failure = Failure::failed(format!("{error}: the image is {missing_bytes} bytes too short"));
+        let words = format!("{error}: the image is {missing_bytes} bytes too short");
+        let failure = Failure::refused(Kind::Changed, words);
         let place = ImagePlace::new(&self.image, facts.start_bytes);
         failure.with_remedy(&match place.lengthening(expected_bytes) {
             Some(lengthening) => {
@@ -122,7 +126,7 @@ impl Arguments {
             let given = extent.start_bytes;
             let message =
                 format!("the repair was of the file system at byte {repaired}, not of that at byte {given}");
-            return Err(Failure::failed(message));
+            return Err(Failure::refused(Kind::Invalid, message));
         }
         forms::refuse_changes(&self.image)?;
         let options = OpenOptions {

@@ -65,16 +65,16 @@ impl Arguments {
             quiet: QuietArgument { quiet: true },
         };
         let Some(log) = self.log else { return copy::run(&arguments, &Context::default()) };
-        let write = |words: &str| {
-            fs::write(&log, words).map_err(|error| Failure::failed(error.to_string())).about(log.display())
-        };
+        let write =
+            |words: &str| fs::write(&log, words).map_err(|error| Failure::caused_by(&error)).about_host(&log);
         // It is made before anything is overwritten.
         write("")?;
         let outcome = copy::run(&arguments, &Context::default());
+        let mut said = None;
         write(match &outcome {
             Ok(crate::failure::Exit::Success) => "all copies are complete\n",
             Ok(_) => "not all copies are complete\n",
-            Err(failure) => failure.parts().map_or("", |(_, _, message)| message),
+            Err(failure) => said.insert(failure.parts().map(|(_, _, message)| message).unwrap_or_default()),
         })?;
         outcome
     }

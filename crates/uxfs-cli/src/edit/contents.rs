@@ -18,7 +18,7 @@ use uxfs_filesystem::{
 use uxfs_source::content::{Content, OpenFile};
 use uxfs_volume::error::{Error, OperationError};
 
-use crate::{edit::session::explained, failure::Failure, progress};
+use crate::{edit::session::explained, failure::Failure, kind::Kind, progress};
 
 /// Bytes that are read and written at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -84,7 +84,10 @@ pub fn fill(
                 writer.copy(range.offset_bytes, from, |buffer, offset| {
                     match open.read_at(buffer, offset).map_err(of_source)? {
                         0 => Ok(()),
-                        _ => Err(Failure::failed("the source became shorter while it was read")),
+                        _ => Err(Failure::refused(
+                            Kind::Changed,
+                            "the source became shorter while it was read",
+                        )),
                     }
                 })?;
             }

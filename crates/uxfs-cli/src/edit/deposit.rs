@@ -20,6 +20,7 @@ use crate::{
         session::{Place, Session, explained},
     },
     failure::Failure,
+    kind::Kind as Word,
 };
 
 /// A file that is to be put into the image.
@@ -143,11 +144,11 @@ impl Session {
             return Ok(None);
         }
         let status = self.status(&existing)?;
-        let wrong = |words: &str| Err(Failure::failed(words).about_path(&place.path));
+        let wrong = |kind, words: &str| Err(Failure::refused(kind, words).about_path(&place.path));
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),
-            (true, false) => return wrong("cannot replace a file by a directory"),
-            (false, true) => return wrong("cannot replace a directory by a file"),
+            (true, false) => return wrong(Word::NotADirectory, "cannot replace a file by a directory"),
+            (false, true) => return wrong(Word::IsADirectory, "cannot replace a directory by a file"),
             (false, false) => self.just_made.refuse(&existing, place)?,
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
@@ -167,7 +168,7 @@ impl Session {
             _ => existing,
         };
         if self.status(&existing)?.file_type != FileType::Regular {
-            return wrong("not a regular file: remove it first");
+            return wrong(Word::WrongFileType, "not a regular file: remove it first");
         }
         contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
             .and_then(|()| self.keep(&existing, &kept))

@@ -30,7 +30,7 @@ use crate::{
     failure::{About, Failure},
     forms,
     glob::{GlobArguments, Globs, no_match},
-    image::{EngineArgument, holding_something, is_of_another_form, not_for_changes},
+    image::{EngineArgument, is_of_another_form, no_file_system, not_for_changes},
     in_use,
     place::{ImagePlace, PlaceArguments},
     stand_in::{self, Holes},
@@ -205,6 +205,13 @@ impl EditArguments {
         mount().map_err(not_for_changes)
     }
 
+    /// Why there is no superblock to be read.
+    pub fn not_read(&self, error: Error) -> Failure {
+        let other = self.place.disk(&self.image, &error);
+        let other = other.or_else(|| self.place.other_contents(&self.image, &error));
+        other.unwrap_or_else(|| no_file_system(error))
+    }
+
     fn not_mounted(&self, error: Error, device: &Arc<dyn BlockDevice>) -> Failure {
         if let Some(failure) = self.place.disk(&self.image, &error) {
             return failure;
@@ -223,7 +230,10 @@ impl EditArguments {
                     ImagePlace::given(&self.image, &self.place).arguments()
                 ))
             }
-            _ => not_for_changes(error),
+            _ => match self.place.other_contents(&self.image, &error) {
+                Some(failure) => failure,
+                None => not_for_changes(error),
+            },
         }
     }
 
@@ -241,7 +251,9 @@ impl EditArguments {
             ..OpenOptions::default()
         };
         let opened = extent.open(&self.image, &options);
-        opened.map_err(|error| in_use::not_opened(error, &self.image)).and_then(holding_something)
+        opened
+            .map_err(|error| in_use::not_opened(error, &self.image))
+            .and_then(|device| self.place.holding_something(device))
     }
 }
 

@@ -178,7 +178,7 @@ pub enum SourceError {
         path: Shown,
     },
     /// Damage in an archive.
-    #[error("{archive}: at byte {offset}: {fault}")]
+    #[error("{archive}: {}{fault}", place_of(*.offset, .fault))]
     Archive {
         /// The archive.
         archive: Shown,
@@ -226,6 +226,11 @@ impl SourceError {
     pub(crate) fn host(path: &std::path::Path, action: &'static str, source: impl Into<io::Error>) -> Self {
         Self::io(path.as_os_str().as_encoded_bytes(), action, source)
     }
+}
+
+/// Where an archive is damaged, in front of how. One that is empty has no place.
+fn place_of(offset: u64, fault: &ArchiveFault) -> String {
+    if *fault == ArchiveFault::Empty { String::new() } else { format!("at byte {offset}: ") }
 }
 
 /// Faults of an archive.

@@ -13,6 +13,7 @@ mod messages;
 mod mount_place;
 mod on_damaged;
 mod on_sound;
+mod refusals;
 mod schema;
 
 use std::{

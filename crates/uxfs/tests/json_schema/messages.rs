@@ -21,10 +21,10 @@ const ABOUT_OTHERS: &[&str] = &["umount", "stats", "mdrestore"];
 /// Commands that show or need something else of a file that is no image: which says so in other words.
 const OTHER_KINDS: &[&str] = &["umount", "stats", "mdrestore", "undo", "inspect"];
 
-struct Told {
-    code: Option<i32>,
-    words: Vec<String>,
-    documents: Vec<Value>,
+pub struct Told {
+    pub code: Option<i32>,
+    pub words: Vec<String>,
+    pub documents: Vec<Value>,
 }
 
 fn run(words: &[OsString], json: bool) -> Output {
@@ -34,7 +34,7 @@ fn run(words: &[OsString], json: bool) -> Output {
 
 /// What a command tells, in words and in documents: both say the same.
 #[track_caller]
-fn told(words: &[OsString]) -> Told {
+pub fn told(words: &[OsString]) -> Told {
     let (text, json) = (run(words, false), run(words, true));
     assert_eq!(text.status.code(), json.status.code(), "{words:?}");
     let lines = |output: &Output| -> Vec<String> {
@@ -44,8 +44,9 @@ fn told(words: &[OsString]) -> Told {
     let messages: Vec<String> = documents
         .iter()
         .map(|document| {
-            let told = document.as_object().unwrap().values().next().unwrap();
-            format!("uxfs: {}", told["message"].as_str().unwrap())
+            let (field, told) = document.as_object().unwrap().iter().next().unwrap();
+            let warning = if field == "warning" { "warning: " } else { "" };
+            format!("uxfs: {warning}{}", told["message"].as_str().unwrap())
         })
         .collect();
     let words_told = lines(&text);
@@ -62,7 +63,7 @@ fn told(words: &[OsString]) -> Told {
     Told { code: text.status.code(), words: words_told, documents }
 }
 
-fn failure(document: &Value) -> &Value {
+pub fn failure(document: &Value) -> &Value {
     document.get("error").or_else(|| document.get("problem")).unwrap_or(&Value::Null)
 }
 

@@ -12,7 +12,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
-    output::Output,
+    output::{Output, set_image},
     target::Target,
 };
 
@@ -33,6 +33,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let filesystem = arguments.image.open()?;
     filesystem.conclude(show(&filesystem, arguments, context))
 }

@@ -97,8 +97,13 @@ impl TargetArguments {
         let mut output = Output::new();
         match &self.image {
             None => {
-                let backend = MountedDirectories::new(self.directories.clone())
-                    .map_err(|error| Failure::caused_by(&error).about("cannot make the directory"))?;
+                let backend = MountedDirectories::new(self.directories.clone()).map_err(|error| {
+                    let failure = Failure::caused_by(&error).about("cannot make the directory");
+                    match self.directories.as_slice() {
+                        [directory] => failure.about_host(directory),
+                        _ => failure,
+                    }
+                })?;
                 work.on(&backend, context, &mut output)?;
             }
             Some(image) => self.run_in_process(image, work, context, &mut output).about_image(image)?,

@@ -123,9 +123,9 @@ impl Choice {
         match volume.inode_from_outside(number) {
             Ok(_) => Ok(()),
             Err(Error::Operation(OperationError::NoSuchInode)) => {
-                let failure =
-                    Failure::failed(format!("inode {number} is not in use, and nothing was found about it"));
-                Err(failure.with_remedy("uxfs inodes IMAGE lists all that are in use"))
+                let words = format!("inode {number} is not in use, and nothing was found about it");
+                let failure = Failure::refused(crate::kind::Kind::NoSuchInode, words).with_inode(number);
+                Err(failure.with_remedy("uxfs inodes lists all that are in use"))
             }
             Err(error) => Err(Failure::from(error).about(format_args!("inode {number} was not checked"))),
         }

@@ -30,6 +30,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
+    output::set_image,
     paths::Paths,
     progress::{Measure, Progress, QuietArgument},
     text::{parse_size, parse_threads},
@@ -79,6 +80,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     if arguments.memory.is_some() {
         // Where huge pages are always given, each touch of 2 MiB of addresses takes all of them. Old kernels have no such wish.
         let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -45,7 +45,8 @@ use crate::{
     failure::{About, Complaints, Failure, Outcome},
     image::ImageArguments,
     image_target::ImageTarget,
-    output::{JsonName, Output},
+    kind::Kind,
+    output::{JsonName, Output, set_image},
     overwrite,
     progress::{Measure, Progress, QuietArgument, closing::Closing},
     remains::Remains,
@@ -98,6 +99,7 @@ struct Copied {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let mut complaints = Complaints::default();
     let _remains = Remains::begin("what was copied so far is no file system");
     let mut closing = Closing::begin("copied to");
@@ -193,7 +195,7 @@ impl<'a> Copying<'a> {
             Ok(LogState::Empty | LogState::Clean(_)) => Ok(true),
             _ if self.arguments.duplicate => Ok(false),
             Ok(LogState::Dirty(_)) => {
-                let failure = Failure::failed("the log has changes to be replayed");
+                let failure = Failure::refused(Kind::DirtyLog, "the log has changes to be replayed");
                 Err(failure.with_remedy("uxfs replay replays them; --duplicate (-d) copies the log as it is"))
             }
             Err(error) => {

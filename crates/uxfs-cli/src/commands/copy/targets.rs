@@ -32,7 +32,7 @@ pub(super) struct Writing<'s, 'p> {
 
 /// The message of a failed target.
 pub(super) fn failed(path: &Path, error: &RestoreError) -> Failure {
-    Failure::failed(error.to_string()).about_host(path)
+    Failure::caused_by(error).about_host(path)
 }
 
 impl<'s, 'p: 's> Writing<'s, 'p> {
@@ -48,7 +48,7 @@ impl<'s, 'p: 's> Writing<'s, 'p> {
         let (pieces, waiting) = sync_channel(WAITING_PIECES);
         let write = move || write(target, &waiting);
         let thread = thread::Builder::new().name("uxfs-copy".to_owned()).spawn_scoped(scope, write);
-        let thread = thread.map_err(|error| Failure::failed(format!("no thread can be started: {error}")));
+        let thread = thread.map_err(|error| Failure::caused_by(&error).about("no thread can be started"));
         Ok(Self { path, pieces: Some(pieces), thread: thread.about_host(path)? })
     }
 }

@@ -21,7 +21,7 @@ use super::{
     contents::{Piece, Pieces},
     facts::Facts,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, kind::Kind};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -62,7 +62,7 @@ pub(super) struct HostFile {
 
 /// What the host says, as a failure.
 pub(super) fn failed(error: impl Into<io::Error>) -> Failure {
-    Failure::failed(error.into().to_string())
+    Failure::caused_by(&error.into())
 }
 
 /// Whether a path is this one, or leads below it.
@@ -71,7 +71,7 @@ fn is_below(path: &[u8], above: &[u8]) -> bool {
 }
 
 fn name_of(name: &[u8]) -> Result<CString, Failure> {
-    CString::new(name).map_err(|_| Failure::failed("a name with a zero byte"))
+    CString::new(name).map_err(|_| Failure::refused(Kind::InvalidName, "a name with a zero byte"))
 }
 
 impl HostTree {
@@ -146,7 +146,7 @@ pub(super) fn list(directory: &OwnedFd, names: &mut Sorter) -> Result<(), Failur
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_bytes();
         if !matches!(name, b"." | b"..") {
-            names.push(name, &1_u64.to_le_bytes()).map_err(|error| Failure::failed(error.to_string()))?;
+            names.push(name, &1_u64.to_le_bytes()).map_err(spilled)?;
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ impl HostFile {
 
 /// A temporary file's error.
 pub(super) fn spilled(error: SpillError) -> Failure {
-    Failure::failed(error.to_string())
+    Failure::caused_by(&error)
 }
 
 /// Reads a file of the host, and leaves its holes out.
@@ -289,7 +289,7 @@ impl Pieces for HostContents {
             }
         };
         if read == 0 {
-            return Err(Failure::failed("the file became shorter while it was read"));
+            return Err(Failure::refused(Kind::Changed, "the file became shorter while it was read"));
         }
         self.position_bytes = self.position_bytes.saturating_add(read as u64);
         Ok(Some(Piece::Data(self.buffer.get(..read).unwrap_or_default())))

@@ -1,6 +1,11 @@
 //! A side of the comparison: an image or a directory of the host.
 
-use std::{os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use uxfs_block::spill::{map::Key, sorter::Sorter};
 use uxfs_format::units::InodeNumber;
@@ -30,7 +35,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Tree {
     /// As it was named, for messages.
-    name: String,
+    path: PathBuf,
     form: Form,
 }
 
@@ -67,14 +72,14 @@ impl Both<Tree> {
 
 impl Tree {
     pub fn of_image(name: &Path, image: MountedImage) -> Self {
-        Self { name: escaped(name.as_os_str().as_encoded_bytes()), form: Form::Image(Box::new(image)) }
+        Self { path: name.to_owned(), form: Form::Image(Box::new(image)) }
     }
 
     /// # Errors
     /// It cannot be opened.
     pub fn of_host(path: &Path) -> Result<Self, Failure> {
         let form = Form::Host(HostTree::open(path).about_host(path)?);
-        Ok(Self { name: escaped(path.as_os_str().as_encoded_bytes()), form })
+        Ok(Self { path: path.to_owned(), form })
     }
 
     /// The image, where it is one.
@@ -88,7 +93,15 @@ impl Tree {
     /// Says in which side and at which path something failed.
     pub fn failure(&self, path: &[u8], failure: impl Into<Failure>) -> Failure {
         let shown = path.get(..path.len().min(SHOWN_BYTES)).unwrap_or_default();
-        failure.into().about(escaped(if shown.is_empty() { b"." } else { shown })).about(&self.name)
+        let failure = failure.into().about(escaped(if shown.is_empty() { b"." } else { shown }));
+        match &self.form {
+            Form::Image(_) => {
+                failure.at_path(if path.is_empty() { b"." } else { path }).about_image(&self.path)
+            }
+            Form::Host(_) => failure
+                .about(escaped(self.path.as_os_str().as_bytes()))
+                .at_host(&self.path.join(OsStr::from_bytes(path))),
+        }
     }
 
     /// The file where the comparison begins.
@@ -97,8 +110,10 @@ impl Tree {
     /// There is none; damage; the device; the host.
     pub fn start(&self, path: &Target) -> Result<File, Failure> {
         match &self.form {
-            Form::Image(image) => Ok(File::Inode(path.find(image, true).about(path).about(&self.name)?)),
-            Form::Host(host) => Ok(File::Host(host.root().about(&self.name)?)),
+            Form::Image(image) => {
+                Ok(File::Inode(path.find(image, true).about_target(path).about_image(&self.path)?))
+            }
+            Form::Host(host) => Ok(File::Host(host.root().about_host(&self.path)?)),
         }
     }
 

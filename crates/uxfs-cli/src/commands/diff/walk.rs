@@ -22,7 +22,7 @@ use super::{
     links::{LinkUse, Links},
     tree::{Directory, File, Trees},
 };
-use crate::{failure::Failure, listing::PATH_BYTES_MAX};
+use crate::{failure::Failure, kind::Kind, listing::PATH_BYTES_MAX};
 
 /// Memory for the names of a directory of one side.
 const NAMES_BYTES: usize = 16 << 20;
@@ -264,7 +264,8 @@ impl<'t> Walk<'t> {
     fn descend(&mut self, name: &[u8], files: &Both<Option<File>>) -> Result<Pending, Failure> {
         let path = path_of(&self.path, name);
         if path.len() > PATH_BYTES_MAX {
-            let failure = Failure::failed("the path is too long: what is below is not compared");
+            let failure =
+                Failure::refused(Kind::NameTooLong, "the path is too long: what is below is not compared");
             return Err(self.trees.first.failure(&path, failure));
         }
         for side in [Side::First, Side::Second] {

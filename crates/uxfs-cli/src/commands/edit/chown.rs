@@ -17,6 +17,7 @@ use crate::{
     },
     failure::Failure,
     glob::{self, GlobArguments},
+    kind::Kind,
 };
 
 /// Arguments of `uxfs chown`.
@@ -53,7 +54,10 @@ pub struct Arguments {
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
-        let owner = session.people().owner(self.owner.as_bytes()).map_err(Failure::failed)?;
+        let owner = session
+            .people()
+            .owner(self.owner.as_bytes())
+            .map_err(|words| Failure::refused(Kind::Invalid, words))?;
         for path in &session.paths(&self.paths, self.globs)? {
             let found = session.find(path, !self.no_dereference && !self.recursive).and_then(|handle| {
                 let file_type = session.status(&handle)?.file_type;

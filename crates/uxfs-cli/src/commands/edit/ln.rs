@@ -79,7 +79,11 @@ impl Arguments {
             return Ok((targets, Goal::Into(link.to_vec())));
         }
         if targets.len() > 1 {
-            return Err(Failure::failed("several links need an existing directory").about_path(link));
+            return Err(Failure::refused(
+                kind::Kind::NotADirectory,
+                "several links need an existing directory",
+            )
+            .about_path(link));
         }
         Ok((targets, Goal::As(link.to_vec())))
     }
@@ -87,7 +91,9 @@ impl Arguments {
     fn link(&self, session: &mut Session, target: &[u8], goal: &Goal) -> Result<(), Failure> {
         let place = match goal {
             Goal::Into(directory) if last_name(target).is_empty() => {
-                return Err(Failure::failed("the link needs a name").about_path(directory));
+                return Err(
+                    Failure::refused(kind::Kind::InvalidName, "the link needs a name").about_path(directory)
+                );
             }
             goal => goal.place(session, target)?,
         };
@@ -134,6 +140,10 @@ impl Arguments {
             return Err(place.failure(OperationError::NotFound));
         }
         if self.symbolic {
+            if target.is_empty() {
+                let words = "the target of a symbolic link cannot be empty";
+                return Err(Failure::refused(kind::Kind::InvalidName, words).about_path(&place.path));
+            }
             let (kind, owner) = (Kind::Symlink(target), Owner::default());
             let deposit = Deposit { kind, permissions: 0o777, owner, kept: Kept::default() };
             return session.deposit(place, deposit).map(drop);

@@ -15,6 +15,7 @@ use crate::{
         session::{EditArguments, Session},
     },
     failure::{About, Failure, Outcome},
+    output::set_image,
     progress::{self, Bar, Measure, Progress, closing::Closing},
     remains::Remains,
 };
@@ -57,6 +58,7 @@ pub struct InImage<T: Edit> {
 impl<T: Edit> InImage<T> {
     /// Opens the image, runs the command and closes the image, so that all is durable.
     pub fn run(&self, context: &Context) -> Outcome {
+        set_image(&self.image.image);
         let mut session = self.image.open(context.json)?;
         let remains = Remains::begin(LEFT);
         let watched = Watched::begin(&session.report, self.image.quiet);

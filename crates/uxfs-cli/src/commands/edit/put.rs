@@ -17,6 +17,7 @@ use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource},
     entry::{Attribute, DirectoryId, Entry, Kind as SourceKind, LinkIdentity, Metadata, Times, Timestamp},
+    error::SourceError,
     tree::{Batch, Reading, TreeSource},
 };
 use uxfs_volume::inode::{DeviceNumber, FileType};
@@ -163,7 +164,11 @@ impl Putting<'_> {
         let kind = if file_type.is_symlink() {
             SourceKind::Symlink { target: fs::read_link(path)?.as_os_str().as_bytes().into() }
         } else if file_type.is_file() {
-            let content = Content::of_host_file(path).map_err(io::Error::other)?;
+            let content = Content::of_host_file(path).map_err(|error| match error {
+                // The path comes before.
+                SourceError::Io { source, .. } => source,
+                error => io::Error::other(error),
+            })?;
             SourceKind::Regular { size_bytes: content.0, content: content.1 }
         } else if file_type.is_char_device() {
             SourceKind::CharacterDevice(number())
@@ -199,7 +204,7 @@ impl Putting<'_> {
     }
 
     fn tree(&mut self, session: &mut Session, source: &Path, place: &Place) -> Result<(), Failure> {
-        let failed = |error: uxfs_source::error::SourceError| Failure::caused_by(&error);
+        let failed = |error: SourceError| Failure::caused_by(&error).at_host(source);
         let mut options = DirectoryOptions::default();
         options.exclude.extend(session.image_identity());
         let mut tree = DirectorySource::open(source, options, Reading::Everything).map_err(failed)?;
@@ -217,7 +222,8 @@ impl Putting<'_> {
             }
         };
         for problem in tree.take_problems() {
-            session.report.complain(&Failure::failed(problem.to_string()));
+            let kind = if problem.reason.is_unreadable() { kind::Kind::Io } else { kind::Kind::Changed };
+            session.report.complain(&Failure::refused(kind, problem.to_string()).at_host(source));
         }
         ended
     }

@@ -21,6 +21,7 @@ use self::{arguments::Options, files::Search};
 use crate::{
     commands::Context,
     failure::{Exit, Failure, Outcome},
+    output::set_image,
 };
 
 /// Runs the command.
@@ -29,6 +30,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         let (image, pattern, paths) = arguments.split()?;
         // A wrong pattern is told before an image is opened.
         let matcher = arguments.options.matcher(pattern.as_ref())?;
+        set_image(&image.image);
         let opened = image.open()?;
         let context = Context { image: Some(image.image.clone()), ..context.clone() };
         opened.conclude(Search::new(&opened, &arguments.options, &matcher, &context).run(&paths, &context))

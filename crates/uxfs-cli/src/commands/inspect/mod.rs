@@ -19,14 +19,18 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber},
 };
 use uxfs_volume::inspect::{self, StructureOnDisk};
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    volume::Volume,
+};
 
 use self::object::Object;
 use crate::{
     commands::Context,
     failure::{About, Complaints, Failure, Outcome},
     image::ImageArguments,
-    output::Output,
+    kind::Kind,
+    output::{Output, set_image},
 };
 
 mod document;
@@ -59,6 +63,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let object = Object::parse(&arguments.object).map_err(Failure::usage)?;
+    set_image(&arguments.image.image);
     let mut shown = Shown::new(context);
     let device = arguments.image.device()?;
     match arguments.image.mount_ignoring_log(device.clone()) {
@@ -73,6 +78,15 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Err(failure) => return Err(failure),
     }
     shown.finish()
+}
+
+fn no_block(error: Error) -> Failure {
+    match error {
+        Error::Operation(OperationError::NotFound) => {
+            Failure::refused(Kind::Invalid, "the file system has no such block")
+        }
+        error => error.into(),
+    }
 }
 
 /// The output so far.
@@ -122,7 +136,8 @@ impl<'a> Shown<'a> {
             }
             Object::Log(range) => log::show(self, filesystem, *range),
             Object::Block(block) => {
-                let all = filesystem.inspect().block(*block).about(format_args!("block {block}"))?;
+                let all = filesystem.inspect().block(*block).map_err(no_block);
+                let all = all.about(format_args!("block {block}"))?;
                 all.iter().try_for_each(|found| self.show(found, geometry))
             }
             Object::Sector(sector) => {

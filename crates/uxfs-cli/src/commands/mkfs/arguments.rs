@@ -117,7 +117,14 @@ pub enum WantedSize {
 }
 
 fn parse_wanted_size(text: &str) -> Result<WantedSize, String> {
-    if text == "fit" { Ok(WantedSize::Fit) } else { parse_size(text).map(WantedSize::Bytes) }
+    match text {
+        "fit" => Ok(WantedSize::Fit),
+        // Offsets in files have 63 bits.
+        _ => match parse_size(text)? {
+            bytes if i64::try_from(bytes).is_ok() => Ok(WantedSize::Bytes(bytes)),
+            _ => Err(format!("`{text}` is larger than a file can be")),
+        },
+    }
 }
 
 impl Arguments {

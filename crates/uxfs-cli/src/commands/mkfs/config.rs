@@ -22,8 +22,8 @@ pub fn read_files(options: &mut Options) -> Result<(), Failure> {
         [(Setting::ConfigOptions, Source::Given), (Setting::ConfigDefaults, Source::Defaults)]
     {
         if let Some(path) = options.text(setting).map(str::to_owned) {
-            let text = read(&path).about(&path)?;
-            options.add_config(&text, source).map_err(Failure::from).about(&path)?;
+            let text = read(&path).about_host(Path::new(&path))?;
+            options.add_config(&text, source).map_err(Failure::from).about_host(Path::new(&path))?;
         }
     }
     Ok(())
@@ -71,7 +71,7 @@ pub(crate) fn refuse_overwriting(
 /// Writes a file that makes the same features again.
 pub fn write_file(layout: &Layout, path: &str) -> Outcome {
     let text = config_file::write(layout);
-    let cannot = |error| Failure::caused_by(&error).about("cannot write it").about(path);
+    let cannot = |error| Failure::caused_by(&error).about("cannot write it").about_host(Path::new(path));
     fs::write(path, text).map_err(cannot)?;
     Ok(Exit::Success)
 }

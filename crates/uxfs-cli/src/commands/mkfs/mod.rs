@@ -37,7 +37,7 @@ use crate::{
     commands::{Context, info::layout_document},
     drop_in,
     failure::{About, Exit, Failure, Outcome},
-    kind::Note,
+    kind::{Kind, Note},
     output::put_path,
     output::{Output, notice, program},
     partitions::Disk,
@@ -107,8 +107,8 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
     }
     empty::check(&layout, &identity)?;
-    if let Some(Filling { contents: Contents::One(Source::Stream(source)), .. }) = &mut filling {
-        source.check()?;
+    if let Some(Filling { contents: Contents::One(Source::Stream(source)), name, .. }) = &mut filling {
+        source.check().map_err(|error| Failure::from(error).at_tree(name))?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
         return config::write_file(&layout, path);
@@ -227,7 +227,8 @@ impl Filling {
         }
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
-        let contents = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path))?;
+        let opened = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path));
+        let contents = opened.map_err(|failure| failure.at_tree(&name))?;
         let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
         Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))
@@ -264,7 +265,7 @@ impl Filling {
             free_percent,
             progress: &counts,
         };
-        Ok(fit.size_bytes(&mut self.contents)?)
+        fit.size_bytes(&mut self.contents).map_err(|error| Failure::from(error).at_tree(&self.name))
     }
 
     /// Fills it, and tells what could not be done as it was meant.
@@ -312,9 +313,10 @@ impl Filling {
                     |_| "more space than there is".to_owned(),
                     |bytes| format!("an image of at least {} MiB", bytes.div_ceil(1 << 20)),
                 );
-                Err(Failure::failed(format!("{error}; the contents need {needed} (or --size fit)")))
+                let words = format!("{error}; the contents need {needed} (or --size fit)");
+                Err(Failure::refused(Kind::NoSpace, words))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Failure::from(error).at_tree(&self.name)),
         }
     }
 }

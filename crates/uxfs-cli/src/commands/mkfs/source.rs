@@ -141,8 +141,7 @@ impl SourceArguments {
         let itself = image_identity(image);
         let is_itself = |path: &Path| path.is_file() && image_identity(path) == itself;
         if let Some(path) = paths.iter().find(|path| is_itself(container::path_of(path))) {
-            let message = format!("{}: is the image itself and cannot be its source", path.display());
-            return Err(Failure::usage(message));
+            return Err(Failure::usage("is the image itself and cannot be its source").about_host(path));
         }
         self.check_containers(image)?;
         let mut options = self.source_options(itself, paths.len() > 1);
@@ -212,10 +211,18 @@ impl SourceArguments {
         let times = self.times.rule(epoch.filter(|_| self.is_given()), now)?;
         let owners = self.owners()?;
         let memory_bytes = self.memory_bytes().unwrap_or_else(default_budget_bytes) / MANIFEST_SHARE;
-        let open = |path| Overlay::open(path, memory_bytes);
+        let open =
+            |path| Overlay::open(path, memory_bytes).map_err(|error| Failure::from(error).at_host(path));
         let overlay = self.manifest.as_deref().map(open).transpose()?;
         let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
-        let labels = if paths.is_empty() { None } else { Some(Labels::open(&paths)?) };
+        let labels = if paths.is_empty() {
+            None
+        } else {
+            Some(Labels::open(&paths).map_err(|error| match paths.as_slice() {
+                [path] => Failure::from(error).at_host(path),
+                _ => error.into(),
+            })?)
+        };
         Ok(Adjustments { owners, overlay, times, labels })
     }
 
@@ -223,11 +230,13 @@ impl SourceArguments {
         let Some(rules) = &self.owner_map else { return Ok(OwnerMap::default()) };
         let names = self.owner_names.as_deref().map(HostNames::of_folder).transpose()?.unwrap_or_default();
         if !Path::new(rules).is_file() {
-            return Ok(OwnerMap::parse("--owner-map", rules, &names)?);
+            let parsed = OwnerMap::parse("--owner-map", rules, &names);
+            return parsed.map_err(|error| Failure::usage(error.to_string()));
         }
         let text = std::fs::read_to_string(rules);
-        let text = text.map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
-        Ok(OwnerMap::parse(rules, &text, &names)?)
+        let cannot = |error| Failure::caused_by(&error).about("cannot read it").about_host(Path::new(rules));
+        let text = text.map_err(cannot)?;
+        OwnerMap::parse(rules, &text, &names).map_err(|error| Failure::from(error).at_host(Path::new(rules)))
     }
 
     /// How the file system is filled.
@@ -267,7 +276,7 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        let failure = Self::caused_by(&error);
+        let failure = Self::caused_by(&error).of_tree();
         match &error {
             // A list of paths comes before.
             SourceError::Unreadable(_) => {

@@ -44,7 +44,7 @@ use crate::{
     image::not_for_changes,
     in_use,
     interrupt::Interrupt,
-    kind::Note,
+    kind::{Kind, Note},
     output::notice,
     partitions::{Disk, sector_bytes},
 };
@@ -75,7 +75,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let _ = uring::prepare_rings(threads);
     let form = forms::of(&arguments.target.image);
     if let Some(form) = form.filter(|form| !options.is_read_only || !form.is_read()) {
-        return Err(forms::cannot_be_mounted(form));
+        return Err(forms::cannot_be_mounted(form, &arguments.target.image));
     }
     let device = arguments.open(options, form)?;
     let prepared = session::prepare(&settings, options.threads);
@@ -262,7 +262,7 @@ fn require_direct_writes(file_system: &FileSystem, direct_bytes: u32) -> Result<
     let message = format!(
         "direct: the host takes direct writes of {direct_bytes} bytes, and the sectors of this file system have {sector_bytes}"
     );
-    Err(Failure::failed(message).with_remedy("mount it without direct"))
+    Err(Failure::refused(Kind::Invalid, message).with_remedy("mount it without direct"))
 }
 
 fn tell_of_recovery(server: &Server, recovered: &RecoveryReport, arguments: &Arguments) {

@@ -44,8 +44,8 @@ pub fn failure(failure: &Failure) -> Exit {
     match failure.parts() {
         Some((_, exit, message)) => {
             match is_json() {
-                true => tell_document(Level::Error, message, &failure.document("error").to_string()),
-                false => tell(Level::Error, message),
+                true => tell_document(Level::Error, &message, &failure.document("error").to_string()),
+                false => tell(Level::Error, &message),
             }
             exit
         }

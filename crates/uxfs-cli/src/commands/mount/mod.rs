@@ -33,6 +33,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::EngineArgument,
+    kind::Kind,
 };
 
 /// Arguments of `uxfs mount`.
@@ -78,7 +79,10 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     if options.is_remount {
         arguments.require_remountable(&options)?;
         let remounted = mounting::remount(&arguments.target.directory, &options);
-        return remounted.map(|()| Exit::Success).map_err(|error| Failure::caused_by(&error));
+        return remounted.map(|()| Exit::Success).map_err(|error| {
+            let failure = Failure::caused_by(&error).at_host(&arguments.target.directory);
+            failure.in_image(&arguments.target.image)
+        });
     }
     match arguments.foreground {
         true => supervisor::run(arguments, &options, None, context.json).about_image(&arguments.target.image),
@@ -106,7 +110,7 @@ fn outcome_of(status: WaitStatus, name: &str) -> Outcome {
         }
         None => {
             let signal = status.terminating_signal().unwrap_or(0);
-            Err(Failure::failed(format!("{name} was ended by signal {signal}")))
+            Err(Failure::refused(Kind::Interrupted, format!("{name} was ended by signal {signal}")))
         }
     }
 }

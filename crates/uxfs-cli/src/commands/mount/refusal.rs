@@ -17,14 +17,7 @@ use crate::{
 
 /// Why a directory cannot be mounted on.
 pub fn no_mount_point(error: &MountPointError, directory: &Path) -> Failure {
-    let kind = match error {
-        MountPointError::Missing(_) => Kind::NotFound,
-        MountPointError::NotDirectory(_) => Kind::NotADirectory,
-        MountPointError::Dead(_) => Kind::InUse,
-        MountPointError::NotPermitted(_) => Kind::Permission,
-        MountPointError::System { source, .. } => Kind::of_host(source),
-    };
-    Failure::refused(kind, error.to_string()).at_host(directory)
+    Failure::caused_by(error).at_host(directory)
 }
 
 /// Why it is not mounted, and what can be done.
@@ -41,8 +34,14 @@ pub fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, device: &d
     if let Some(failure) = by_partitions.filter(|_| is_none) {
         return failure;
     }
-    if options.offset_bytes.is_some() && device.size_bytes() == 0 {
-        return Failure::failed("offset=: the image ends before it");
+    if device.size_bytes() == 0 {
+        return Failure::refused(
+            Kind::NotAFileSystem,
+            match options.offset_bytes {
+                Some(offset @ 1..) => format!("no file system there: the image ends before byte {offset}"),
+                _ => "not an XFS file system: the file is empty".to_owned(),
+            },
+        );
     }
     let number = Errno::from_raw_os_error(error.errno());
     let is_of_another_form = is_of_another_form(&error);

@@ -33,6 +33,7 @@ use super::{Arguments, background::Awaited, confined, log, outcome_of, refusal, 
 use crate::{
     failure::{Exit, Failure, Outcome},
     interrupt::Interrupt,
+    kind::Kind,
 };
 
 /// How often a mount that is to end looks for that.
@@ -67,9 +68,8 @@ pub fn run(
     while !link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
         if interrupt.flag().load(Ordering::Relaxed) {
             server.stop();
-            return Err(Failure::failed(
-                "interrupted: nothing is mounted, and the next mount recovers the log",
-            ));
+            let words = "interrupted: nothing is mounted, and the next mount recovers the log";
+            return Err(Failure::refused(Kind::Interrupted, words));
         }
     }
     let Some(Message::Opened) = next(&link)? else {
@@ -81,7 +81,7 @@ pub fn run(
         Err(error) => {
             drop(link);
             server.end()?;
-            return Err(Failure::caused_by(&error));
+            return Err(Failure::caused_by(&error).at_host(&arguments.target.directory));
         }
     };
     if !mounted.warnings().is_empty() {
@@ -107,7 +107,7 @@ fn ending_of(outcome: &Outcome) -> Ending {
         // It has said why itself.
         Ok(exit) => (*exit, log::last_error()),
         Err(failure) => match failure.parts() {
-            Some((_, exit, reason)) => (exit, reason.to_owned()),
+            Some((_, exit, reason)) => (exit, reason.into_owned()),
             None => (Exit::Failed, String::new()),
         },
     };
@@ -223,10 +223,11 @@ impl Serving {
     }
 
     fn stuck(&self) -> Failure {
-        Failure::failed(format!(
+        let words = format!(
             "the process that served ({}) was ended, but waits for the image or its device: what uses the image must wait until it is gone",
             self.child.id().as_raw_nonzero()
-        ))
+        );
+        Failure::refused(Kind::TimedOut, words)
     }
 
     /// Ends it now. What it has not written the log has.

@@ -19,11 +19,13 @@ use crate::{
     commands::{Context, undo::failure},
     failure::{About, Failure},
     image::ImageArguments,
-    kind::Note,
+    kind::{Kind, Note},
     output::{Output, notice},
     overwrite::{self, Input},
+    place::ImagePlace,
     progress::{Measure, Progress},
     remains::Remains,
+    text::shell_path,
 };
 
 /// Where the undo file goes.
@@ -125,13 +127,13 @@ impl Job<'_> {
         if matches!(result.done, Done::Repaired { .. }) {
             let (undo_file, earlier) = undo_place.unzip();
             let about = undo_file.clone().map(|path| self.about(path, &staged)).transpose()?;
-            remains.say(left_half_written(&image.image, undo_file.as_deref()));
+            remains.say(left_half_written(&image.image_place(), undo_file.as_deref()));
             let written = staged.write(device.as_ref(), about.as_ref());
             if let (Some(path), Some(Some(earlier))) = (&undo_file, earlier) {
                 undo_files::tell_replaced(path, earlier);
             }
             result.bytes_written = written
-                .map_err(|error| not_written(error, undo_file.as_deref()))
+                .map_err(|error| not_written(error, &image.image_place(), undo_file.as_deref()))
                 .about_image(&image.image)?;
             if let Some(about) = about.as_ref().filter(|_| result.bytes_written > 0) {
                 undo_files::give_owner(&about.path, &image.image);
@@ -157,7 +159,7 @@ impl Job<'_> {
         }
         let words = format!("{words} (cannot write output: {error})");
         Some(match result.done {
-            Done::Clean | Done::Repaired { .. } => Failure::failed(words),
+            Done::Clean | Done::Repaired { .. } => Failure::refused(Kind::Output, words),
             Done::Planned | Done::Left | Done::LogNeeded => Failure::corruption(words),
         })
     }
@@ -228,22 +230,24 @@ impl Job<'_> {
 }
 
 /// What a signal leaves while a repair is being written.
-fn left_half_written(image: &Path, undo_file: Option<&Path>) -> String {
-    let back = undo_file.map(|path| format!("; uxfs undo --undo {} takes it back", path.display()));
-    let (image, back) = (image.display(), back.unwrap_or_default());
+fn left_half_written(image: &ImagePlace, undo_file: Option<&Path>) -> String {
+    let (back, image) = (taking_back(image, undo_file), image.path().display());
     format!("{image}: it may be half written, and is marked then: repair it again{back}")
 }
 
+/// The command that takes it back, behind other words.
+fn taking_back(image: &ImagePlace, undo_file: Option<&Path>) -> String {
+    let back = |path| format!("; uxfs undo --undo {}{} takes it back", shell_path(path), image.arguments());
+    undo_file.map(back).unwrap_or_default()
+}
+
 /// Why a repair was not written, with a remedy.
-fn not_written(error: CommitError, undo_file: Option<&Path>) -> Failure {
+fn not_written(error: CommitError, image: &ImagePlace, undo_file: Option<&Path>) -> Failure {
     match &error {
-        CommitError::Device(_) => {
-            let back = undo_file.map(|path| format!("; uxfs undo --undo {} takes it back", path.display()));
-            failure(error).with_remedy(&format!(
-                "the image may be half written, and is marked then: make room on the host, or mend the device, and repair it again{}",
-                back.unwrap_or_default()
-            ))
-        }
+        CommitError::Device(_) => failure(error).with_remedy(&format!(
+            "the image may be half written, and is marked then: make room on the host, or mend the device, and repair it again{}",
+            taking_back(image, undo_file)
+        )),
         CommitError::NoRoom { .. } | CommitError::File { .. } => failure(error).with_remedy(
             "nothing was written to the image; uxfs repair --undo FILE puts the file elsewhere, --no-undo keeps none",
         ),

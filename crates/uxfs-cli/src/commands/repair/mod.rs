@@ -18,6 +18,7 @@ use crate::{
     commands::Context,
     failure::{Exit, Outcome},
     image::ImageArguments,
+    output::set_image,
 };
 
 /// Arguments of `uxfs repair`.
@@ -69,6 +70,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let undo = match &arguments.undo {
         _ if arguments.no_undo => UndoPlace::None,
         Some(path) => UndoPlace::At(path.clone()),

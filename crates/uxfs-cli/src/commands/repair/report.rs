@@ -28,6 +28,7 @@ use crate::{
     output::Output,
     output::put_path,
     paths::Paths,
+    text::shell_path,
 };
 
 /// Findings that are shown where a repair leaves some.
@@ -164,7 +165,7 @@ fn way_back(job: &Job<'_>, result: &Result<'_>) -> Option<String> {
         Some(file) if undo_files::is_beside(&job.image.image, file) => {
             format!("to take it back: uxfs undo{image} (from {})", file.display())
         }
-        Some(file) => format!("to take it back: uxfs undo --undo {}{image}", file.display()),
+        Some(file) => format!("to take it back: uxfs undo --undo {}{image}", shell_path(file)),
         None => "it cannot be taken back: no undo file was kept".to_owned(),
     })
 }

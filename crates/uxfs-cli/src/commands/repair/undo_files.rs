@@ -14,7 +14,12 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::units::Uuid;
 use uxfs_repair::commit::{self, CommitError, State, UndoFile, default_path};
 
-use crate::{commands::undo::failure, failure::Failure, kind::Note, output::notice};
+use crate::{
+    commands::undo::failure,
+    failure::Failure,
+    kind::{Kind, Note},
+    output::notice,
+};
 
 /// So many repairs of one image can be taken back.
 const MOST_FILES: u32 = 100;
@@ -78,7 +83,8 @@ pub(super) fn next(first: &Path, target: Target<'_>) -> Result<PathBuf, Failure>
         }
     }
     if next >= MOST_FILES {
-        let failure = Failure::failed(format!("there are {MOST_FILES} undo files beside the image"));
+        let failure =
+            Failure::refused(Kind::TooLarge, format!("there are {MOST_FILES} undo files beside the image"));
         return Err(failure.with_remedy("nothing was changed; remove those that are not needed any more"));
     }
     Ok(numbered(first, next))

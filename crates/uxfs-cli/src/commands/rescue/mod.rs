@@ -42,8 +42,8 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
-    kind::Note as Told,
-    output::notice,
+    kind::{Kind, Note as Told},
+    output::{notice, set_image},
     overwrite::{self, Input},
     text::{counted, human_size, parse_size},
 };
@@ -134,6 +134,7 @@ struct Destination {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image(&arguments.image.image);
     let image = &arguments.image;
     arguments.check_outputs()?;
     arguments.check_directory()?;
@@ -162,7 +163,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
-            let mut sink = DirectorySink::create(directory, options)?;
+            let mut sink = DirectorySink::create(directory, options)
+                .map_err(|error| Failure::from(error).at_tree(directory))?;
             note.iter().for_each(|note| note.put(0));
             arguments.carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
         }
@@ -171,7 +173,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
             let mut sink = TarSink::new(open_archive(file, destination::create)?);
             arguments
                 .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
-                .map_err(|failure| failure.about_host(file))
+                .map_err(|failure| destination::named(failure, file))
         }
     }?;
     if let Some(note) = &note {
@@ -312,10 +314,12 @@ fn read_map(path: &Path) -> Result<RescueMap, Failure> {
     let read = file.and_then(|file| file.take(MOST_MAP_BYTES + 1).read_to_string(&mut text));
     if text.len() as u64 > MOST_MAP_BYTES {
         let most = human_size(MOST_MAP_BYTES);
-        return Err(Failure::usage(format!("no map file of ddrescue: those have {most} at most")));
+        let words = format!("no map file of ddrescue: those have {most} at most");
+        return Err(Failure::refused(Kind::WrongForm, words).with_exit(Exit::Usage));
     }
     read.map_err(|error| Failure::caused_by(&error))?;
-    RescueMap::parse(&text).map_err(|error| Failure::usage(error.to_string()))
+    RescueMap::parse(&text)
+        .map_err(|error| Failure::refused(Kind::WrongForm, error.to_string()).with_exit(Exit::Usage))
 }
 
 /// Whether a directory takes names for one that differ in case only.

@@ -35,7 +35,7 @@ use crate::{
         session::EditArguments,
     },
     failure::{About, Exit, Failure, Outcome},
-    output::Output,
+    output::{Output, set_image_of_shell},
 };
 
 mod complete;
@@ -178,6 +178,7 @@ enum Command {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    set_image_of_shell(&arguments.image.image);
     let mut view = View::new(&arguments.image, context.json);
     (view.is_read_only, view.no_lock) = (arguments.read_only, arguments.no_lock);
     view.volume()?;

@@ -43,7 +43,7 @@ use crate::{
     glob::{Globs, no_match},
     image::{ImageArguments, MountedImage},
     in_use,
-    kind::Note,
+    kind::{Kind, Note},
     output::notice,
     target::Target,
 };
@@ -159,7 +159,7 @@ impl View {
         match &self.state {
             State::Writing(session) => Ok(session.filesystem()),
             State::Looking(looking) => Ok(&looking.image),
-            State::Closed => Err(Failure::failed("the image is not open")),
+            State::Closed => Err(Failure::refused(Kind::ShutDown, "the image is not open")),
         }
     }
 
@@ -266,7 +266,10 @@ impl View {
     /// It cannot be opened for changes; the directory where paths begin has gone.
     pub fn session(&mut self) -> Result<&mut Session, Failure> {
         if self.is_read_only {
-            return Err(Failure::failed("the shell was opened with --read-only, and changes nothing"));
+            return Err(Failure::refused(
+                Kind::ReadOnly,
+                "the shell was opened with --read-only, and changes nothing",
+            ));
         }
         if !matches!(self.state, State::Writing(_)) {
             // Its own lock would be in the way.
@@ -279,7 +282,7 @@ impl View {
         }
         match &mut self.state {
             State::Writing(session) => Ok(session),
-            _ => Err(Failure::failed("the image is not open")),
+            _ => Err(Failure::refused(Kind::ShutDown, "the image is not open")),
         }
     }
 
@@ -372,7 +375,7 @@ fn path_of_directory(volume: &Volume, target: &Target) -> Result<Vec<u8>, Failur
     let mut names: Vec<Vec<u8>> = Vec::new();
     while at.number != volume.geometry().root_inode {
         if names.len() > DEPTH_MAX {
-            return Err(Failure::failed("too deep"));
+            return Err(Failure::refused(Kind::NameTooLong, "too deep"));
         }
         let above = volume.resolve_from(&at, b"..", true)?;
         let mut name = None;
