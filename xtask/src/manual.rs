@@ -165,11 +165,26 @@ impl Told {
             is_example = first.is_some() || (is_example && line.starts_with(' '));
             match (is_example, first.unwrap_or(line).trim()) {
                 (_, "") => {}
-                (true, example) => told.examples.push(example.to_owned()),
+                (true, example) => told.add_example(example),
                 (false, note) => told.notes.push(note.to_owned()),
             }
         }
         told
+    }
+
+    /// A command line, or the rest of one.
+    fn add_example(&mut self, line: &str) {
+        match self.examples.last_mut() {
+            Some(begun) if begun.ends_with(['|', '&']) => {
+                begun.push(' ');
+                begun.push_str(line);
+            }
+            Some(begun) if begun.ends_with('\\') => {
+                begun.pop();
+                begun.push_str(line);
+            }
+            _ => self.examples.push(line.to_owned()),
+        }
     }
 }
 

@@ -107,6 +107,15 @@ fn files_with_contents_in_an_image() {
         assert_eq!(std::fs::read(entry.unwrap().path()).unwrap(), vec![0; 10_000]);
     }
     mount.unmount().unwrap();
+
+    // Another file system is made in its place where that was asked for.
+    let before = std::fs::read(&image).unwrap();
+    let again = ["bench", "fsmark", "--size", "400M", "-n", "5", "-s", "0", "--image"];
+    let refused = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(again).arg(&image).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("it holds an XFS file system"), "{told}");
+    assert!(std::fs::read(&image).unwrap() == before);
+    bench(&["fsmark", "--size", "400M", "-n", "5", "-s", "0", "--force"], &image);
 }
 
 #[test]

@@ -99,6 +99,40 @@ fn each_repair_can_be_taken_back() {
     assert_eq!(told, "the image is as it was before the repair: nothing to do\n");
 }
 
+/// The second damage looks as the first did: it is not taken for a repair that was cut off.
+#[test]
+fn the_same_damage_again_is_repaired_and_taken_back() {
+    for (start, length) in [(0, 4096), (0, 512), (512, 3 * 512)] {
+        for is_changed_between in [false, true] {
+            let bench = Bench::new();
+            let damage = || {
+                let file = fs::OpenOptions::new().write(true).open(&bench.image).unwrap();
+                file.write_all_at(&vec![0; length], start).unwrap();
+                fs::read(&bench.image).unwrap()
+            };
+            let first = damage();
+            bench.repair(&[]);
+            if is_changed_between {
+                let output = uxfs(&["mkdir", text(&bench.image), "/between"]);
+                assert!(output.status.success(), "{}", words(&output));
+            }
+            let second = damage();
+            let told = bench.repair(&[]);
+            assert!(!told.contains("finished an earlier repair"), "{start}+{length}: {told}");
+            bench.undo(&[]);
+            bench.must_hold(&second);
+            if length == 4096 && !is_changed_between {
+                // The older file is for the bytes of the older repair, which are not all there any more.
+                let older = bench.at("image.uxfs-undo");
+                let refused = uxfs(&["undo", "--undo", text(&older), text(&bench.image)]);
+                assert_eq!(refused.status.code(), Some(1), "{}", words(&refused));
+                bench.must_hold(&second);
+            }
+            assert!(is_changed_between || first == second);
+        }
+    }
+}
+
 #[test]
 fn a_named_undo_file_is_replaced_and_that_is_told() {
     let bench = Bench::new();

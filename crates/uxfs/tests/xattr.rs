@@ -196,7 +196,7 @@ fn the_other_files_are_shown_and_copied() {
     let output = common::uxfs(&["xattr", "-n", "user.a", path, "/missing", "/acl", "/none", "/many"]);
     let (shown, told) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(shown, "# file: /acl\nuser.a=\"1\"\n\n# file: /many\nuser.a=\"1\"\n\n");
+    assert_eq!(shown, "# file: acl\nuser.a=\"1\"\n\n# file: many\nuser.a=\"1\"\n\n");
     let expected = format!(
         "uxfs: {path}: /missing: no such file or directory\nuxfs: {path}: /none: no such attribute\n"
     );

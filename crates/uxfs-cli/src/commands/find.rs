@@ -43,7 +43,7 @@ use crate::{
     Examples: uxfs find disk.img /etc -name '*.conf' -newermt 2026-11-01\n          \
     uxfs find disk.img -type f -size +100M -printf '%s %p\\n'\n          \
     uxfs find disk.img / -perm /6000 -o -xattr security.capability\n          \
-    uxfs find disk.img /tmp -mtime +30 -print0 | xargs -0 uxfs rm -r disk.img"
+    uxfs find disk.img /var/tmp -type f -mtime +30 -print0 |\n            xargs -0 -r uxfs rm disk.img"
 )]
 pub struct Arguments {
     /// Paths in the image, or inode numbers, and an expression

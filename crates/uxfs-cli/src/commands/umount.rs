@@ -56,7 +56,7 @@ const WAS_DEAD: i32 = 3;
 #[command(
     after_help = "Waits until everything is written and the image can be used by others, and fails where the last changes did not reach it. \
     fusermount3 -u and umount unmount as well, but return earlier.\n\
-    Examples:\n  uxfs umount /mnt\n  uxfs umount --force /mnt     (its server does not answer; the next mount recovers the log)"
+    Examples:\n  uxfs umount /mnt\n  uxfs umount --force /mnt\nWith --force its server need not answer; the next mount recovers the log."
 )]
 pub struct Arguments {
     /// Directory on which the image is mounted, or the image

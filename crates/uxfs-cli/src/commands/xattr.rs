@@ -31,7 +31,7 @@ const SORTED_BYTES_MAX: usize = 16 << 20;
 /// Arguments of `uxfs xattr`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("Examples: uxfs xattr disk.img /usr/bin/ping\n          \
-    uxfs xattr -d disk.img /etc/passwd /etc/group | setfattr --restore=-\n          \
+    uxfs xattr -d disk.img /etc/passwd > attributes && cd tree &&\n            setfattr --restore=../attributes\n          \
     uxfs xattr --only-values -n security.selinux disk.img /etc/passwd\n\
     Attributes are printed as getfattr prints them: values that are not plain text in base64, unless -e says otherwise. ACLs follow in the \
     format of getfacl.\n{}", glob::HELP))]
@@ -212,7 +212,7 @@ impl Printer<'_, '_> {
         let output = &mut self.shown.output;
         let is_terminal = output.is_terminal();
         output.write_all(b"# file: ")?;
-        attribute_text::write_path(output, self.path, is_terminal)?;
+        attribute_text::write_path(output, relative(self.path), is_terminal)?;
         output.write_all(b"\n")
     }
 
@@ -274,4 +274,10 @@ fn print_json(path: &[u8], name: &[u8], value: &[u8], output: &mut Output) -> io
         document["value"] = value.text().into();
     }
     output.json(&document)
+}
+
+/// A path from the root directory of the image. What was absolute, `setfattr --restore` would look for on the host.
+fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|byte| *byte != b'/');
+    start.and_then(|start| path.get(start..)).unwrap_or(b".")
 }

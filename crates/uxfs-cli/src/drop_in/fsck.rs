@@ -47,7 +47,8 @@ const USAGE: u8 = 16;
     without -f, only the superblock and the log are looked at, and a mounted file system is passed over: Linux replays the log when \
     it mounts. With -a or -p a log that cannot be replayed is kept, and nothing is written: that is no decision for a boot. Of an image file, what is written over is kept in IMAGE.uxfs-undo, for uxfs undo; of a block device nothing is kept.\n\
     Exit codes: 0 sound, 1 repaired, 4 errors are left, 8 the operation failed, 16 wrong command line.\n\
-    Example: fsck.uxfs -n disk.img; or fsck $PWD/disk.img, with a link named fsck.xfs in PATH: the fsck of util-linux takes only what begins \
+    Example: fsck.uxfs -n disk.img\n\
+    With a link named fsck.xfs in PATH, fsck $PWD/disk.img does it too: the fsck of util-linux takes only what begins \
     with / for a device, and else checks all of /etc/fstab"
 )]
 pub struct Arguments {

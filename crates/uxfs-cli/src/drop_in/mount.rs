@@ -21,7 +21,7 @@ const FAILED: u8 = 32;
     max_term_width = 100,
     after_help = "This is uxfs, called as mount.uxfs or mount.fuse.uxfs: uxfs mount --help tells the options for -o.\n\
     Exit codes: 0 mounted, 1 wrong command line, 32 not mounted.\n\
-    Examples: mount -t fuse.uxfs disk.img /mnt; in /etc/fstab: /srv/disk.img /mnt fuse.uxfs ro,noauto,user 0 0"
+    Example: mount -t fuse.uxfs disk.img /mnt\nA line of /etc/fstab: /srv/disk.img /mnt fuse.uxfs ro,noauto,user 0 0"
 )]
 pub struct Arguments {
     #[command(flatten)]

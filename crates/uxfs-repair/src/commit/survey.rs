@@ -105,13 +105,42 @@ pub fn survey(file: &UndoFile, head: &Head, device: &dyn BlockDevice) -> Result<
     read(device, 0, &mut found, &head.old)?;
     let record = Record { offset_bytes: 0, old: &head.old, new: &head.new };
     survey.add(&record, &found, Some(&head.marked));
+    let start = HeadStart::of(head, &found);
+    let mut behind = Survey::default();
     let mut records = file.records_behind_head()?;
     while let Some(record) = records.next()? {
         found.resize(record.old.len(), 0);
         read(device, record.offset_bytes, &mut found, record.old)?;
-        survey.add(&record, &found, None);
+        behind.add(&record, &found, None);
     }
+    if !start.permits(&behind) {
+        survey.foreign.get_or_insert(0);
+    }
+    survey.has_old |= behind.has_old;
+    survey.has_new |= behind.has_new;
+    survey.foreign = survey.foreign.or(behind.foreign);
     Ok(survey)
+}
+
+/// The first sector of the device, in which the mark is. It is written before all others with the mark, and after all others without it:
+/// where it is not marked, neither a repair nor an undo that was cut off leaves a mixture behind it. A mixture is new damage then, which
+/// may well look as the old one did.
+#[derive(Debug, Clone, Copy)]
+struct HeadStart {
+    is_old: bool,
+    is_new: bool,
+    is_marked: bool,
+}
+
+impl HeadStart {
+    fn of(head: &Head, found: &[u8]) -> Self {
+        let first = |bytes: &[u8]| bytes.get(..SECTOR_BYTES) == found.get(..SECTOR_BYTES);
+        Self { is_old: first(&head.old), is_new: first(&head.new), is_marked: first(&head.marked) }
+    }
+
+    fn permits(self, behind: &Survey) -> bool {
+        self.is_marked || (self.is_old && !behind.has_new) || (self.is_new && !behind.has_old)
+    }
 }
 
 /// Reads from the device. Sectors that cannot be read hold what they held before, if they could not be read then.

@@ -22,8 +22,8 @@ use crate::{
 /// Arguments of `uxfs bench fsmark`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -D 1000 -N 1000 -n 500000 -s 0 -S 0\n\
-    In process: uxfs bench fsmark --image disk.img --size 8G -d /a -d /b -t 2 -s 0 -S 0\n\
+    after_help = "Examples:\n  uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -D 1000 -N 1000 -n 500000 -s 0 -S 0\n  \
+    uxfs bench fsmark --image new.img --size 8G -d /a -d /b -t 2 -s 0 -S 0\n\
     Options and columns are those of fs_mark. The seed determines names and directories. Iterations keep \
     their files; at the end all threads delete them, unless -k is given."
 )]

@@ -20,6 +20,7 @@ use crate::{
     edit::session::checkpoint_interval,
     failure::{About, Exit, Failure, Outcome},
     output::Output,
+    overwrite,
     text::parse_size,
 };
 
@@ -32,12 +33,15 @@ pub struct TargetArguments {
     /// Work in process on this image; -d names directories in it
     #[arg(long, value_name = "FILE", help_heading = "In process")]
     image: Option<PathBuf>,
-    /// Make a file system of this size in the image first, overwriting it
+    /// Make a file system of this size in the image first
     #[arg(
         long = "size", value_name = "BYTES", value_parser = parse_size, requires = "image",
         help_heading = "In process"
     )]
     image_size: Option<u64>,
+    /// Let --size replace a file system that is there
+    #[arg(long, requires = "image_size", help_heading = "In process")]
+    force: bool,
     /// Options of uxfs mkfs for --size, such as "-n parent=0"
     #[arg(
         long,
@@ -143,6 +147,9 @@ impl TargetArguments {
     }
 
     fn make(&self, image: &Path, size: u64) -> Result<(), Failure> {
+        if !self.force {
+            overwrite::refuse_or_file_system(image, &[])?;
+        }
         // As a file of just this size: mkfs empties it, so that an old image leaves no blocks in it.
         let data = format!("file=1,size={size}");
         let words = ["--mkfs", "-q", "-f", "-d", &data].into_iter().chain(self.mkfs.split_whitespace());

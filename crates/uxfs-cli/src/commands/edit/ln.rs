@@ -18,9 +18,7 @@ use crate::{
 
 /// Arguments of `uxfs ln`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: uxfs ln -s disk.img ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf"
-)]
+#[command(after_help = "Example: uxfs ln -s disk.img ../run/resolv.conf /etc/resolv.conf")]
 pub struct Arguments {
     /// Targets of the links, then the directory or name of the link; a single target is linked in the root directory
     #[arg(value_name = "TARGET... LINK", required = true)]

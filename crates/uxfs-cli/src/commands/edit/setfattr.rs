@@ -16,7 +16,7 @@ use crate::{
 #[command(
     disable_help_flag = true,
     after_help = format!("Examples: uxfs setfattr -n user.comment -v 'a value' disk.img /etc/motd\n          \
-                  uxfs setfattr -n security.capability -v 0x0100000200200000000000000000000000000000 disk.img /usr/bin/ping\n          \
+                  uxfs setfattr -n security.capability \\\n            -v 0x0100000200200000000000000000000000000000 disk.img /usr/bin/ping\n          \
                   uxfs setfattr -x user.comment disk.img /etc/motd\n\
                   Access control lists are system.posix_acl_access and system.posix_acl_default, in the form that getxattr \
                   gives.\n{}", glob::HELP)

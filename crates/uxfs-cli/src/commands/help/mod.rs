@@ -144,6 +144,25 @@ mod tests {
         assert_eq!(in_groups.into_iter().collect::<BTreeSet<_>>(), of_command_line);
     }
 
+    /// Lines of examples, in all commands. What is longer than a line of a terminal is wrapped, and cannot be pasted.
+    #[test]
+    fn examples_fit_into_a_line() {
+        let mut waiting = vec![crate::command()];
+        let mut count = 0;
+        while let Some(command) = waiting.pop() {
+            waiting.extend(command.get_subcommands().cloned());
+            let help = command.get_after_long_help().or_else(|| command.get_after_help());
+            let help = help.map(ToString::to_string).unwrap_or_default();
+            let mut is_example = false;
+            for line in help.lines() {
+                is_example = line.starts_with("Example") || (is_example && line.starts_with(' '));
+                assert!(!is_example || line.chars().count() <= 80, "{}: {line}", command.get_name());
+                count += usize::from(is_example);
+            }
+        }
+        assert!(count > 60, "only {count} lines of examples");
+    }
+
     #[test]
     fn topics_are_short_lines_and_no_commands() {
         for topic in &TOPICS {

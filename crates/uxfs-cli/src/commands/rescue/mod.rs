@@ -69,8 +69,8 @@ const MOST_MAP_BYTES: u64 = 256 << 20;
     Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where there is no \
     file system, DIR or FILE cannot be written to, nothing matches a PATTERN, or it was interrupted.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
-    ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
-    uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
+    ddrescue /dev/sdb copy.img copy.map &&\n    uxfs rescue copy.img --map copy.map --to rescued\n  \
+    uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - |\n    zstd > rescued.tar.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("superblock", |argument| argument
         .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),

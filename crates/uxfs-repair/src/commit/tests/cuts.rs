@@ -192,6 +192,33 @@ fn changes_of_other_programs_are_not_written_over() {
     }
 }
 
+/// Damage like that of before, after a repair. A cut leaves no such mixture: the mark is written first, and taken away last.
+#[test]
+fn the_same_damage_again_is_no_cut() {
+    let mut random = Random::new(8);
+    for shape in SHAPES {
+        let fixture = Fixture::new(shape, &mut random);
+        let file = fixture.prepare();
+        let behind = shape.sector_bytes..fixture.old.len();
+        for (start, end) in [(&fixture.old, &fixture.new), (&fixture.new, &fixture.old)] {
+            let mut bytes = start.clone();
+            bytes[behind.clone()].copy_from_slice(&end[behind.clone()]);
+            if bytes == fixture.old || bytes == fixture.new {
+                continue;
+            }
+            let damaged = CutDevice::new(&bytes, None, 0);
+            assert_eq!(state_of(&file, &damaged).unwrap(), State::Other, "{shape:?}");
+            for result in [apply(&file, &damaged).map(drop), undo(&file, &damaged, USUAL).map(drop)] {
+                assert!(
+                    matches!(result, Err(CommitError::Foreign { offset_bytes: 0 })),
+                    "{shape:?}: {result:?}"
+                );
+            }
+            assert_eq!(damaged.requests(), 0, "nothing was written");
+        }
+    }
+}
+
 #[test]
 fn changes_elsewhere_stay() {
     let fixture = Fixture::new(SHAPES[0], &mut Random::new(7));
