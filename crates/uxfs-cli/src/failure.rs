@@ -245,6 +245,18 @@ impl Failure {
         self
     }
 
+    /// Adds what is left of the object.
+    #[must_use]
+    pub(crate) fn with_remains(mut self, sentence: &str) -> Self {
+        self.message = format!("{}; {sentence}", self.message);
+        self
+    }
+
+    /// Whether it says only that the reader of the output has gone.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
     /// What it is counted as, exit code and message, unless it is to be kept quiet.
     pub(crate) fn parts(&self) -> Option<(&'static str, Exit, Cow<'_, str>)> {
         (!self.is_quiet).then(|| (self.counted_as, self.exit, self.text()))

@@ -90,6 +90,17 @@ impl Contents {
         })
     }
 
+    /// Opens every file of a directory, and begins again. All other sources tell what they cannot read in another way.
+    ///
+    /// # Errors
+    /// All that cannot be read, at once.
+    pub fn check(&mut self) -> Result<(), SourceError> {
+        let Self::One(Source::Tree(tree)) = self else { return Ok(()) };
+        tree.restart(Reading::Checked)?;
+        while tree.next_batch()?.is_some() {}
+        tree.restart(Reading::Everything)
+    }
+
     /// Begins again.
     ///
     /// # Errors

@@ -143,6 +143,16 @@ fn targets_that_cannot_be_meant_and_targets_that_fail() {
     // What was in a file that is overwritten is gone.
     succeeds(&["copy", "-f", "-d", image, text(&at("full"))]);
     assert!(is_same(&at("full"), &at("image")));
+    // A copy has holes; a file may have that name.
+    let run = |target: &str| {
+        let mut copy = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        copy.args(["copy", image, target]).current_dir(folder.path()).output().unwrap()
+    };
+    let output = run("-");
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("standard output") && told(&output).contains("./-"), "{}", told(&output));
+    assert!(output.stdout.is_empty() && !at("-").exists());
+    assert!(run("./-").status.success() && at("-").exists());
     let output = uxfs(&["copy", "--tolerant", image, text(&at("new"))]);
     assert_eq!(output.status.code(), Some(2));
 }

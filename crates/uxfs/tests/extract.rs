@@ -117,7 +117,7 @@ fn a_path_comes_under_its_last_name() {
 }
 
 #[test]
-fn an_archive_that_its_reader_leaves_is_a_failure() {
+fn the_reader_of_an_archive_may_leave() {
     let folder = TempDir::new().unwrap();
     let image = image(&folder);
     let mut child =
@@ -125,8 +125,7 @@ fn an_archive_that_its_reader_leaves_is_a_failure() {
     let mut start = [0; 512];
     child.stdout.take().unwrap().read_exact(&mut start).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(words(&output).contains("cannot write archive"), "{}", words(&output));
+    assert_eq!((output.status.code(), words(&output).as_str()), (Some(0), ""));
     assert!(start.windows(5).any(|window| window == b"ustar"));
 }
 

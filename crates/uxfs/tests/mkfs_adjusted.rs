@@ -219,6 +219,17 @@ fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!place.path("image").exists());
+    // What is in an image stays until it is known that the source can be read.
+    for form in [&["--from", "tree"][..], &["-p", "tree"], &["--from", "tree", "--size", "fit"]] {
+        assert!(run(&["mkfs", "-q", "-f", "-L", "old", "--size", "300M", "image"]).status.success());
+        let before = fs::read(place.path("image")).unwrap();
+        let refused = run(&[&["mkfs", "-q", "-f"], form, &["image"]].concat());
+        let said = words(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("closed: cannot be listed") && !said.contains("is lost"), "{form:?}: {said}");
+        assert!(before == fs::read(place.path("image")).unwrap(), "{form:?}");
+        fs::remove_file(place.path("image")).unwrap();
+    }
     for size in [&[][..], &["--size", "300M"]] {
         let made =
             run(&[&["--json", "mkfs", "-f", "--skip-unreadable", "--from", "tree", "image"], size].concat());

@@ -246,6 +246,29 @@ fn what_is_wrong_is_said() {
     // The files of the layout, where they are asked for.
     succeeds(&["mkfs", "-q", "--from", &format!("{layout}/."), text(&disk)]);
     assert!(succeeds(&["ls", text(&disk)]).contains("oci-layout"));
+    // The configuration is verified as well: another byte, and one more.
+    let document = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(format!("{layout}/{path}")).unwrap()).unwrap()
+    };
+    let blob = |descriptor: &serde_json::Value| {
+        format!("blobs/{}", descriptor["digest"].as_str().unwrap().replace(':', "/"))
+    };
+    let manifest = blob(&document("index.json")["manifests"][0]);
+    let configuration = format!("{layout}/{}", blob(&document(&manifest)["config"]));
+    let sound = fs::read(&configuration).unwrap();
+    let changed = String::from_utf8(sound.clone()).unwrap().replace("linux", "Linux").into_bytes();
+    assert_ne!(sound, changed);
+    fs::remove_file(&disk).unwrap();
+    for (bytes, words) in [(changed, "sha256:"), ([&sound[..], b" "].concat(), "bytes")] {
+        fs::write(&configuration, bytes).unwrap();
+        let output = common::uxfs(&["mkfs", "-q", "--from", &oci, text(&disk)]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(words) && said.contains("blobs/sha256/"), "{said}");
+        assert!(!disk.exists());
+    }
+    fs::write(&configuration, sound).unwrap();
+    succeeds(&["mkfs", "-q", "--from", &oci, text(&disk)]);
     // Nothing is written over a blob.
     let blob = fs::read_dir(format!("{layout}/blobs/sha256")).unwrap().next().unwrap().unwrap().path();
     let output = common::uxfs(&["mkfs", "-q", "-f", "--from", &oci, text(&blob)]);

@@ -248,6 +248,9 @@ fn a_failed_mkfs_names_the_reason_and_leaves_no_finished_image() {
     assert!(!image.exists(), "a new image that was not finished does not stay");
     fs::File::create(&image).unwrap().set_len(300 << 20).unwrap();
     fails(&["mkfs", "-q", "--from", text(&source), text(&image)], "--size fit");
+    // Where something was in the image, that is lost.
+    let lost = "holds no complete file system, and what was there is lost";
+    fails(&["mkfs", "-q", "-f", "--from", text(&source), text(&image)], lost);
     let info = uxfs(&["info", text(&image)]);
     assert!(!info.status.success(), "an image that is there says that it is unfinished");
 }

@@ -131,16 +131,11 @@ fn closed_and_full_streams_do_not_stop_a_rescue() {
         assert_eq!(fs::read(to.join("sound")).unwrap(), b"sound", "{streams}");
         assert!(to.join("first.partial").is_file(), "{streams}");
     }
-    // The reader of an archive goes away: that is an error, since the archive is of no use.
+    // The reader of an archive goes away: it has what it wanted.
     let script = "{ \"$0\" rescue \"$1\" --tar -; echo $? >&2; } | head -c 100 > /dev/null";
     let large = unpacked(folder.path());
     let output = shell(script, &[text(&large)]);
-    assert!(
-        words(&output).contains("cannot write") && words(&output).ends_with("\n1\n"),
-        "{}",
-        words(&output)
-    );
-    assert!(!words(&output).contains("os error"), "{}", words(&output));
+    assert_eq!(words(&output), "0\n");
     // A manifest without room.
     let to = folder.path().join("to");
     let output = uxfs(&["rescue", text(&image), "--to", text(&to), "--manifest", "/dev/full"]);

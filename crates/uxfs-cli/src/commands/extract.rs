@@ -108,8 +108,12 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         overwrite::refuse_or_file_system(file, &images)?;
         let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
         let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
-        carry_out(filesystem, &start, &options, sink, &mut tally)
-            .map_err(|failure| destination::named(failure, file))?;
+        let written = carry_out(filesystem, &start, &options, sink, &mut tally);
+        if written.as_ref().is_err_and(Failure::is_quiet) {
+            // The reader has what it wanted; what was found on the way decides.
+            return Ok(tally.complaints.exit());
+        }
+        written.map_err(|failure| destination::named(failure, file))?;
         remains.kept();
     }
     tally.finish(is_stdout_taken)
@@ -131,8 +135,10 @@ pub(super) fn carry_out(
 
 impl From<SinkError> for Failure {
     fn from(error: SinkError) -> Self {
-        // An archive that was not read to its end is of no use, unlike a listing.
-        Self::caused_by(&error).of_tree()
+        match error.source.kind() {
+            io::ErrorKind::BrokenPipe => error.source.into(),
+            _ => Self::caused_by(&error).of_tree(),
+        }
     }
 }
 

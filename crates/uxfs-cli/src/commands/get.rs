@@ -107,6 +107,9 @@ fn start_of(
         let failure = Failure::from(Error::from(OperationError::IsADirectory));
         return Err(failure.with_remedy("-r gets directories").about_target(named));
     }
+    if !is_tree && !is_directory && names_directory(target) {
+        return Err(Failure::refused(Kind::NotADirectory, "not a directory").about_host(target));
+    }
     let (folder, name) = place(target, is_directory, named, source)?;
     if let Some(name) = &name
         && names.insert(name.clone(), is_tree).is_some_and(|was_tree| !(was_tree && is_tree))
@@ -118,6 +121,12 @@ fn start_of(
         return Err(failure.about_host(&folder.join(OsStr::from_bytes(name))));
     }
     Ok((Start { inode: inode.number, name }, folder))
+}
+
+/// Whether only a directory can have this path. What makes it so is not in the last name of the path.
+fn names_directory(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
 /// Refuses a source that would take the place of the image.

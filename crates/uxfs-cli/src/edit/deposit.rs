@@ -140,10 +140,14 @@ impl Session {
             }
             return self.deposit(place, deposit).map(Some);
         };
+        let status = self.status(&existing)?;
+        // A slash behind the name of a file is an error, and not another way to write the name.
+        if place.is_directory_wanted && !is_directory && status.file_type != FileType::Directory {
+            return Err(place.failure(OperationError::NotADirectory));
+        }
         if overwriting.keeps_existing && !is_directory {
             return Ok(None);
         }
-        let status = self.status(&existing)?;
         let wrong = |kind, words: &str| Err(Failure::refused(kind, words).about_path(&place.path));
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),

@@ -149,6 +149,10 @@ fn manifest(
 ) -> Result<Vec<Blob>, SourceError> {
     let layers = node.layers.unwrap_or_default();
     count(layers.len()).map_err(|fault| store.fault(fault))?;
+    // It says nothing that is needed here, but a changed one is a changed image.
+    if let Some(configuration) = &node.config {
+        store.verified(configuration)?;
+    }
     // Where an index has told, it is believed, as others do.
     if let Some(wanted) = platform.filter(|_| descriptor.platform.is_none()) {
         let ambiguous = || ContainerFault::Ambiguous(Shown::from(descriptor.digest.as_bytes()));

@@ -143,13 +143,19 @@ impl Store {
 
     /// A document that a descriptor names.
     pub(super) fn described<T: DeserializeOwned>(&self, descriptor: &Descriptor) -> Result<T, SourceError> {
+        let (file, bytes) = self.verified(descriptor)?;
+        documents::parse(&file, &bytes).map_err(|fault| self.fault(fault))
+    }
+
+    /// The bytes of a document that a descriptor names: they have its size and digest.
+    pub(super) fn verified(&self, descriptor: &Descriptor) -> Result<(Shown, Vec<u8>), SourceError> {
         let digest = descriptor.digest().map_err(|fault| self.fault(fault))?;
         let path = digest.path();
         let file = Shown::from(path.as_bytes());
         let bytes = self.text(&self.blob(descriptor)?, &path)?;
         let checked = digest.check_bytes(&bytes);
         checked.map_err(|mismatch| self.fault(mismatch.fault(file.clone(), &digest)))?;
-        documents::parse(&file, &bytes).map_err(|fault| self.fault(fault))
+        Ok((file, bytes))
     }
 
     fn text(&self, region: &Region, path: &str) -> Result<Vec<u8>, SourceError> {

@@ -129,6 +129,41 @@ fn standard_input_and_options_of_put() {
     assert!(succeeds(&["cat", &image, "/new"]).len() == 3_000_000);
 }
 
+/// As Linux has it: only a directory can have a slash behind its name.
+#[test]
+fn a_slash_behind_a_name_does_not_replace_a_file() {
+    let (folder, image) = new_image();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("f"), "new").unwrap();
+    fs::write(at("old"), "old").unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    let script = format!("put {} /t; ln -s t /link; ln -s dir /way; mkdir /dir", at("old"));
+    succeeds(&["shell", &image, "-c", &script]);
+    for target in ["/t/", "/t//", "/t/.", "/link/", "/none/"] {
+        for options in [&[][..], &["-n"], &["-T"], &["-a"]] {
+            let file = at("f");
+            let put = [&["put"], options, &[&image, &file, target]].concat();
+            fails(&put, 1, "not a directory");
+        }
+    }
+    assert_eq!(succeeds(&["cat", &image, "/t"]), "old");
+    succeeds(&["put", &image, &at("f"), "/way/"]);
+    assert_eq!(succeeds(&["ls", &image, "/", "/dir"]), "/:\ndir\nlink\nt\nway\n\n/dir:\nf\n");
+    for target in ["old/", "old//", "old/.", "none/"] {
+        for options in [&[][..], &["-n"], &["-r"]] {
+            let target = at(target);
+            let get = [&["get"], options, &[&image, "/dir/f", &target]].concat();
+            fails(&get, 1, "not a directory");
+        }
+    }
+    assert_eq!(fs::read_to_string(at("old")).unwrap(), "old");
+    succeeds(&["get", &image, "/dir/f", &at("folder/")]);
+    succeeds(&["get", "-r", &image, "/dir", &at("made/")]);
+    for copy in ["folder/f", "made/f"] {
+        assert_eq!(fs::read_to_string(at(copy)).unwrap(), "new");
+    }
+}
+
 #[test]
 fn owners_by_the_names_of_the_image() {
     let (folder, image) = new_image();

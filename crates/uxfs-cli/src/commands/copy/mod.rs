@@ -42,6 +42,7 @@ use self::{
 };
 use crate::{
     commands::Context,
+    destination,
     failure::{About, Complaints, Failure, Outcome},
     image::ImageArguments,
     image_target::ImageTarget,
@@ -168,9 +169,15 @@ impl<'a> Copying<'a> {
         Ok(copied)
     }
 
-    /// Refuses targets that are the image, or each other.
+    /// Refuses targets that are the image, or each other, or standard output.
     fn check_targets(&self) -> Result<(), Failure> {
         for (index, target) in self.arguments.targets.iter().enumerate() {
+            if destination::is_standard_output(target) {
+                let failure = Failure::usage("a copy has holes, and is not written to standard output");
+                return Err(failure.about_host(target).with_remedy(
+                    "name a file, ./- for one of that name; uxfs metadump IMAGE - and uxfs extract IMAGE --tar - write streams",
+                ));
+            }
             overwrite::refuse(target, &[overwrite::Input::image(&self.arguments.image.image)])?;
             for other in self.arguments.targets.iter().skip(index + 1) {
                 overwrite::refuse_same_outputs(target, other)?;

@@ -107,8 +107,9 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
     }
     empty::check(&layout, &identity)?;
-    if let Some(Filling { contents: Contents::One(Source::Stream(source)), name, .. }) = &mut filling {
-        source.check().map_err(|error| Failure::from(error).at_tree(name))?;
+    if let Some(filling) = &mut filling {
+        let checked = filling.check(arguments);
+        checked.map_err(|failure| failure.at_tree(&filling.name))?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
         return config::write_file(&layout, path);
@@ -118,8 +119,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut printed = if context.json { Ok(()) } else { print(&superblock, path, arguments.quiet) };
     let mut made = Made::default();
     if !arguments.dry_run {
-        remains
-            .say(format!("{}: it holds no complete file system, and what was there is lost", path.display()));
+        remains.say(format!("{}: {LOST}", path.display()));
         remains::begun(path);
         reserved.iter_mut().for_each(Reserved::begun);
         let device = target.prepare(&layout, !arguments.keep)?;
@@ -150,6 +150,9 @@ struct Made {
     report: Option<Report>,
     closing: Option<Closing>,
 }
+
+/// What is left of an image that was to be overwritten, where that has not come to its end.
+const LOST: &str = "it holds no complete file system, and what was there is lost";
 
 /// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
 fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
@@ -205,6 +208,8 @@ struct Filling {
     contents: Contents,
     adjustments: Adjustments,
     options: uxfs_populate::Options,
+    /// The image is there, and may hold something.
+    replaces: bool,
 }
 
 impl Filling {
@@ -231,7 +236,20 @@ impl Filling {
         let contents = opened.map_err(|failure| failure.at_tree(&name))?;
         let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
-        Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))
+        let replaces = path.metadata().is_ok_and(|found| !found.is_file() || found.len() > 0);
+        Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options, replaces }))
+    }
+
+    /// Looks for what is wrong with the source before the first byte is written. All files of a directory are opened once where the image
+    /// would be lost.
+    fn check(&mut self, arguments: &Arguments) -> Result<(), Failure> {
+        let is_at_stake = self.replaces && arguments.force && !arguments.dry_run;
+        match &mut self.contents {
+            Contents::One(Source::Stream(source)) => source.check()?,
+            contents if is_at_stake && !arguments.source.skip_unreadable => contents.check()?,
+            _ => {}
+        }
+        Ok(())
     }
 
     fn fit(
@@ -278,7 +296,9 @@ impl Filling {
         identity: &Identity,
     ) -> Result<Made, Failure> {
         let closing = Closing::begin("filled with");
-        let (written, report) = self.make(arguments, options, device, layout, identity)?;
+        let made = self.make(arguments, options, device, layout, identity);
+        let (written, report) =
+            made.map_err(|failure| if self.replaces { failure.with_remains(LOST) } else { failure })?;
         filled::tell_problems(&report, &self.name);
         tell_unreadable(&report);
         arguments.source.tell_unmatched(&mut self.adjustments);

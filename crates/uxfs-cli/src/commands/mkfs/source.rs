@@ -50,7 +50,7 @@ pub struct SourceArguments {
     platform: Option<Platform>,
     /// Make the image without unreadable files, and list them; the exit code is 1 then
     #[arg(long)]
-    skip_unreadable: bool,
+    pub skip_unreadable: bool,
     /// Do not cross file system boundaries: mount points stay empty directories
     #[arg(long)]
     one_file_system: bool,

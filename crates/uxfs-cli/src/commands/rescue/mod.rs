@@ -175,7 +175,13 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
                 .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
                 .map_err(|failure| destination::named(failure, file))
         }
-    }?;
+    };
+    let summary = match summary {
+        // The reader of the archive has what it wanted.
+        Err(failure) if failure.is_quiet() && view.is_sound() => return Ok(Exit::Success),
+        Err(failure) if failure.is_quiet() => return Ok(Exit::Corruption),
+        summary => summary?,
+    };
     if let Some(note) = &note {
         match summary.is_whole() && arguments.only.is_empty() {
             true => note.remove(),
