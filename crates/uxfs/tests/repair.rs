@@ -11,6 +11,12 @@ use std::{
 };
 
 use serde_json::Value as Json;
+use uxfs_format::{
+    checksum,
+    features::Incompatible,
+    field_table::OnDisk,
+    superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
+};
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent, xfs_db::XfsDb};
 
 use crate::common::{text, uxfs};
@@ -84,11 +90,21 @@ fn headers_of_all_groups_come_back() {
     assert!(fs::read(&image).unwrap() == damaged, "undo did not restore it");
     // A repair of which only a part was written is finished from the file, to the same bytes.
     let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&marked(&whole[..512]), 0).unwrap();
     file.write_all_at(&whole[512..2048], 512).unwrap();
     let finished = uxfs(&["repair", text(&image)]);
     let words = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert!(words.contains("finished an earlier repair"), "{words}");
     assert!(fs::read(&image).unwrap() == whole, "it came to something else");
+}
+
+/// A superblock as it is while a repair is being written: it comes first, and says that the file system needs one.
+fn marked(superblock: &[u8]) -> Vec<u8> {
+    let mut bytes = superblock.to_vec();
+    let fields = Superblock::prefix_of_mut(&mut bytes).unwrap();
+    fields.incompatible.set(fields.incompatible.get() | Incompatible::NEEDS_REPAIR.bits());
+    assert!(checksum::seal(&mut bytes, CHECKSUM_OFFSET_BYTES));
+    bytes
 }
 
 /// Without the root directory's inode and one more, `--repaired` shows the tree of the sound image, also without its
