@@ -95,7 +95,7 @@ fn standard<'p>(path: &'p Path, standard: &'static str) -> &'p Path {
     if path == Path::new("-") { Path::new(standard) } else { path }
 }
 
-fn holds_file_system(path: &Path) -> bool {
+pub(crate) fn holds_file_system(path: &Path) -> bool {
     let begins = || -> io::Result<bool> {
         // A pipe would be waited for.
         let found = fs::metadata(path)?.file_type();

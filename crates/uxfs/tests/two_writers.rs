@@ -179,7 +179,10 @@ fn an_image_file_has_one_writer() {
     fs::hard_link(&place.disk, &hard).unwrap();
     symlink("disk", &soft).unwrap();
     let holder = Holder::open(&place.disk, &[]);
-    is_refused(&["bench", "fsmark", "--image", text(&hard), "--size", "300M", "-n", "10"], &[CHANGING]);
+    is_refused(
+        &["bench", "fsmark", "--image", text(&hard), "--size", "300M", "--force", "-n", "10"],
+        &[CHANGING],
+    );
     is_refused(&["mkfs", "-f", "--size", "600M", text(&hard)], &[CHANGING]);
     is_refused(&["mkfs", "-f", "-d", "file=1,size=400m", text(&hard)], &[CHANGING]);
     // What changes nothing and reads nothing of the image may look.

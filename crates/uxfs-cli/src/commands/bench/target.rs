@@ -19,6 +19,7 @@ use crate::{
     commands::{Context, mkfs},
     edit::session::checkpoint_interval,
     failure::{About, Exit, Failure, Outcome},
+    kind::Kind,
     output::Output,
     overwrite,
     text::parse_size,
@@ -147,8 +148,10 @@ impl TargetArguments {
     }
 
     fn make(&self, image: &Path, size: u64) -> Result<(), Failure> {
-        if !self.force {
-            overwrite::refuse_or_file_system(image, &[])?;
+        if !self.force && overwrite::holds_file_system(image) {
+            let failure =
+                Failure::refused(Kind::Occupied, "it holds an XFS file system, and is not replaced");
+            return Err(failure.with_remedy("give another file, or --force"));
         }
         // As a file of just this size: mkfs empties it, so that an old image leaves no blocks in it.
         let data = format!("file=1,size={size}");
