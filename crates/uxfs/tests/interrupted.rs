@@ -25,7 +25,9 @@ struct Waiting {
 
 impl Waiting {
     fn start(arguments: &[&str], input: &[u8]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        // What runs in the background of a script ignores SIGINT, and so does what it starts: uxfs then does, too.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_uxfs")]);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
