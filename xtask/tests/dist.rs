@@ -100,7 +100,7 @@ fn packages_install_and_are_the_same_each_time() {
         let count = links_lead_somewhere(&folder) + links_lead_somewhere(&folder.join("docs"));
         assert!(count > 40, "only {count} links in {}", folder.display());
     }
-    // What is taken away leaves nothing behind.
+    // A package that is removed leaves nothing behind.
     succeeds(Command::new("rpm").arg("--root").arg(&roots[2]).args(["-e", "uxfs"]));
     let left = succeeds(Command::new("find").arg(roots[2].join("usr")).args(["-name", "*uxfs*"]));
     assert_eq!(left, "");

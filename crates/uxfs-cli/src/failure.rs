@@ -14,7 +14,7 @@ use crate::{
     kind::Kind,
     output::{self, message, put_name, say},
     target::Target,
-    text::escaped,
+    text::{escaped, shown_path},
 };
 
 /// Exit codes of `uxfs`.
@@ -65,7 +65,7 @@ pub struct Failure {
     /// The message ends with a remedy.
     has_remedy: bool,
     /// It is about a file of the host that the caller knows.
-    is_of_tree: bool,
+    is_of_host_tree: bool,
     is_quiet: bool,
 }
 
@@ -85,7 +85,7 @@ impl Failure {
             objects: Box::default(),
             names_image: false,
             has_remedy: false,
-            is_of_tree: false,
+            is_of_host_tree: false,
             is_quiet: false,
         }
     }
@@ -158,7 +158,7 @@ impl Failure {
     /// As [`about`](Self::about) a path in an image.
     #[must_use]
     pub fn about_path(self, path: &[u8]) -> Self {
-        self.at_path(path).about(crate::edit::report::shown(path))
+        self.at_path(path).about(shown_path(path))
     }
 
     /// As [`about`](Self::about) a file that the command line names.
@@ -183,7 +183,7 @@ impl Failure {
     /// As [`about`](Self::about) a file of the host.
     #[must_use]
     pub fn about_host(self, path: &Path) -> Self {
-        self.at_host(path).about(crate::edit::report::shown(path.as_os_str().as_bytes()))
+        self.at_host(path).about(shown_path(path.as_os_str().as_bytes()))
     }
 
     /// Says for programs in which image, unless that is known.
@@ -209,14 +209,14 @@ impl Failure {
 
     /// Says that it is about what files are read from or written to on the host, which the caller knows.
     #[must_use]
-    pub(crate) fn of_tree(self) -> Self {
-        Self { is_of_tree: true, ..self }
+    pub(crate) fn of_host_tree(self) -> Self {
+        Self { is_of_host_tree: true, ..self }
     }
 
     /// Says for programs where that is, unless the failure is about something else.
     #[must_use]
-    pub(crate) fn at_tree(self, path: &Path) -> Self {
-        if self.is_of_tree && path != Path::new("-") { self.at_host(path) } else { self }
+    pub(crate) fn at_host_tree(self, path: &Path) -> Self {
+        if self.is_of_host_tree && path != Path::new("-") { self.at_host(path) } else { self }
     }
 
     /// Says for programs which inode it is about, unless that is known.
@@ -245,7 +245,7 @@ impl Failure {
         self
     }
 
-    /// Adds what is left of the object.
+    /// Adds the state in which the object remains.
     #[must_use]
     pub(crate) fn with_remains(mut self, sentence: &str) -> Self {
         self.message = format!("{}; {sentence}", self.message);

@@ -66,6 +66,11 @@ pub fn escaped(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// A path as messages show it.
+pub fn shown_path(path: &[u8]) -> String {
+    if path.is_empty() { "\"\"".to_owned() } else { escaped(path) }
+}
+
 /// Bytes as one word of a command line of sh, bash or zsh, to be pasted.
 pub fn shell_word(bytes: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=.:/+,@%".contains(byte);

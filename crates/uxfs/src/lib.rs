@@ -60,6 +60,9 @@
 //! **Locks.** An [`Image`] locks its file against writers, an [`Editor`] and a [`Maker`] against everybody else, for as long as they
 //! live.
 //!
+//! **Forms of images.** With the feature `forms`, which is on by default, [`Image`] and [`Checker`] also read images that are compressed
+//! with zstd, xz or gzip, and qcow2 disks that are not based on other files. None of these is changed.
+//!
 //! **Threads.** All types are `Send`, and all but the iterators and files `Sync` in any useful way: [`Image`] and [`Entry`] are
 //! handles that are cheap to clone.
 //!

@@ -85,7 +85,7 @@ impl Opening {
         let _ = pressure::watch_all_caches();
         let options = OpenOptions { lock, ..OpenOptions::default() };
         let file = engine::open(path, &options)?;
-        let cache_bytes = pressure::default_budget_bytes();
+        let cache_bytes = self.cache_bytes.unwrap_or_else(pressure::default_budget_bytes);
         let part = Part { start_bytes: self.offset_bytes, length_bytes: None };
         let files = BackingFiles::Refused;
         match uxfs_image::open::open(form, &file, path, uxfs_image::open::Options { files, cache_bytes })? {

@@ -219,7 +219,7 @@ fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!place.path("image").exists());
-    // What is in an image stays until it is known that the source can be read.
+    // The old contents of an image stay until the source is known to be readable.
     for form in [&["--from", "tree"][..], &["-p", "tree"], &["--from", "tree", "--size", "fit"]] {
         assert!(run(&["mkfs", "-q", "-f", "-L", "old", "--size", "300M", "image"]).status.success());
         let before = fs::read(place.path("image")).unwrap();

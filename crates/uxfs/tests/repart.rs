@@ -145,7 +145,7 @@ fn kept(manifest: Manifest, way: Way) -> Manifest {
         }
         if way == Way::Description {
             details.link_count = None;
-            // Of these it has no words: sticky bits, and attributes of what is no file.
+            // A prototype file has no words for sticky bits, nor for attributes of special files.
             details.mode &= !0o1000;
             if entry.kind != FileKind::Regular {
                 details.attributes = None;

@@ -1,4 +1,4 @@
-//! The documents of a package. Their links lead to what is installed with them, or to the repository.
+//! The documents of a package. Their links lead to files that are installed with them, or to the repository.
 
 use std::{
     collections::BTreeMap,

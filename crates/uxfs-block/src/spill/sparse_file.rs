@@ -1,4 +1,4 @@
-//! A stream in a temporary file, with holes where it is zero: what is read of it may be a thousand times as long as what it was unpacked from.
+//! A stream in a temporary file, with holes where it is zero: an unpacked stream may be a thousand times as long as the packed one.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 

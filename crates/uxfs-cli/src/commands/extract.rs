@@ -100,9 +100,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             directory.display()
         ));
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
-        let sink = sink.map_err(|error| Failure::from(error).at_tree(directory))?;
+        let sink = sink.map_err(|error| Failure::from(error).at_host_tree(directory))?;
         carry_out(filesystem, &start, &options, sink, &mut tally)
-            .map_err(|failure| failure.at_tree(directory))?;
+            .map_err(|failure| failure.at_host_tree(directory))?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = destination::is_standard_output(file);
         overwrite::refuse_or_file_system(file, &images)?;
@@ -137,7 +137,7 @@ impl From<SinkError> for Failure {
     fn from(error: SinkError) -> Self {
         match error.source.kind() {
             io::ErrorKind::BrokenPipe => error.source.into(),
-            _ => Self::caused_by(&error).of_tree(),
+            _ => Self::caused_by(&error).of_host_tree(),
         }
     }
 }

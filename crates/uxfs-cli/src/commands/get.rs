@@ -83,9 +83,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             Ok((start, folder)) => {
                 let options = DirectoryOptions { overwrite: !arguments.no_clobber };
                 let sink = DirectorySink::create(&folder, options)
-                    .map_err(|error| Failure::from(error).at_tree(&folder))?;
+                    .map_err(|error| Failure::from(error).at_host_tree(&folder))?;
                 extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)
-                    .map_err(|failure| failure.at_tree(&folder))?;
+                    .map_err(|failure| failure.at_host_tree(&folder))?;
             }
             Err(failure) => complaints.tell(&failure),
         }

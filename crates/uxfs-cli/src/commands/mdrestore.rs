@@ -108,9 +108,7 @@ impl Arguments {
             File::open(&self.source).map_err(|error| Failure::caused_by(&error).about("cannot read"))?;
         Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
     }
-}
 
-impl Arguments {
     /// Why the dump is not restored. A compressed one has to be unpacked before.
     fn not_read(&self, error: RestoreError) -> Failure {
         let found = match error {

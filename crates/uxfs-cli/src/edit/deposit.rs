@@ -20,7 +20,7 @@ use crate::{
         session::{Place, Session, explained},
     },
     failure::Failure,
-    kind::Kind as Word,
+    kind::Kind as FailureKind,
 };
 
 /// A file that is to be put into the image.
@@ -151,8 +151,10 @@ impl Session {
         let wrong = |kind, words: &str| Err(Failure::refused(kind, words).about_path(&place.path));
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),
-            (true, false) => return wrong(Word::NotADirectory, "cannot replace a file by a directory"),
-            (false, true) => return wrong(Word::IsADirectory, "cannot replace a directory by a file"),
+            (true, false) => {
+                return wrong(FailureKind::NotADirectory, "cannot replace a file by a directory");
+            }
+            (false, true) => return wrong(FailureKind::IsADirectory, "cannot replace a directory by a file"),
             (false, false) => self.just_made.refuse(&existing, place)?,
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
@@ -172,7 +174,7 @@ impl Session {
             _ => existing,
         };
         if self.status(&existing)?.file_type != FileType::Regular {
-            return wrong(Word::WrongFileType, "not a regular file: remove it first");
+            return wrong(FailureKind::WrongFileType, "not a regular file: remove it first");
         }
         contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
             .and_then(|()| self.keep(&existing, &kept))

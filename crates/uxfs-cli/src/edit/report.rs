@@ -14,7 +14,6 @@ use uxfs_volume::error::Error;
 use crate::{
     failure::{Complaints, Exit, Failure},
     output::{JsonName, Output},
-    text::escaped,
 };
 
 /// Prints each change, and remembers failures.
@@ -127,9 +126,4 @@ impl Report {
         let flushed = self.output.flush();
         complaints.exit_after(self.broken.take().map_or(flushed, Err), self.json)
     }
-}
-
-/// A path as messages show it.
-pub fn shown(path: &[u8]) -> String {
-    if path.is_empty() { "\"\"".to_owned() } else { escaped(path) }
 }

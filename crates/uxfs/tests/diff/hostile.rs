@@ -43,7 +43,7 @@ fn judge(name: &str, first: &[u8], second: &[u8]) {
     }
 }
 
-/// What is told is right, too.
+/// The patch is right, too.
 fn assert_patched(name: &str, folder: &Path) {
     let patch = folder.join("patch");
     let status = Command::new(env!("CARGO_BIN_EXE_uxfs"))

@@ -58,7 +58,7 @@ fn files(root: &Path) -> Files {
     files
 }
 
-/// Of what is no text enough to tell it from others.
+/// The bytes of a text; of any other file enough to tell it from others.
 fn shortened(bytes: Vec<u8>) -> Vec<u8> {
     if !bytes.contains(&0) {
         return bytes;

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(in_groups.into_iter().collect::<BTreeSet<_>>(), of_command_line);
     }
 
-    /// Lines of examples, in all commands. What is longer than a line of a terminal is wrapped, and cannot be pasted.
+    /// Lines of examples, in all commands. Help wraps a line that is longer than one of a terminal, and it cannot be pasted then.
     #[test]
     fn examples_fit_into_a_line() {
         let mut waiting = vec![crate::command()];

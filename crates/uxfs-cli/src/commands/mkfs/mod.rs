@@ -109,7 +109,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     empty::check(&layout, &identity)?;
     if let Some(filling) = &mut filling {
         let checked = filling.check(arguments);
-        checked.map_err(|failure| failure.at_tree(&filling.name))?;
+        checked.map_err(|failure| failure.at_host_tree(&filling.name))?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
         return config::write_file(&layout, path);
@@ -151,7 +151,7 @@ struct Made {
     closing: Option<Closing>,
 }
 
-/// What is left of an image that was to be overwritten, where that has not come to its end.
+/// The state of an image after a failure in the middle of making it.
 const LOST: &str = "it holds no complete file system, and what was there is lost";
 
 /// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
@@ -233,7 +233,7 @@ impl Filling {
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
         let opened = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path));
-        let contents = opened.map_err(|failure| failure.at_tree(&name))?;
+        let contents = opened.map_err(|failure| failure.at_host_tree(&name))?;
         let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
         let replaces = path.metadata().is_ok_and(|found| !found.is_file() || found.len() > 0);
@@ -283,7 +283,7 @@ impl Filling {
             free_percent,
             progress: &counts,
         };
-        fit.size_bytes(&mut self.contents).map_err(|error| Failure::from(error).at_tree(&self.name))
+        fit.size_bytes(&mut self.contents).map_err(|error| Failure::from(error).at_host_tree(&self.name))
     }
 
     /// Fills it, and tells what could not be done as it was meant.
@@ -336,7 +336,7 @@ impl Filling {
                 let words = format!("{error}; the contents need {needed} (or --size fit)");
                 Err(Failure::refused(Kind::NoSpace, words))
             }
-            Err(error) => Err(Failure::from(error).at_tree(&self.name)),
+            Err(error) => Err(Failure::from(error).at_host_tree(&self.name)),
         }
     }
 }

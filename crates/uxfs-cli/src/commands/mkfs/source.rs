@@ -276,7 +276,7 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        let failure = Self::caused_by(&error).of_tree();
+        let failure = Self::caused_by(&error).of_host_tree();
         match &error {
             // A list of paths comes before.
             SourceError::Unreadable(_) => {

@@ -164,7 +164,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
             let mut sink = DirectorySink::create(directory, options)
-                .map_err(|error| Failure::from(error).at_tree(directory))?;
+                .map_err(|error| Failure::from(error).at_host_tree(directory))?;
             note.iter().for_each(|note| note.put(0));
             arguments.carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
         }

@@ -30,12 +30,10 @@ use crate::{
         edit::{Edit, chmod, chown, cp, ln, mkdir, mknod, mv, put, rm, setfattr, touch, truncate},
         find, freespace, get, grep, ls, map, parents, stat, tree, xattr,
     },
-    edit::{
-        report::{Report, shown},
-        session::EditArguments,
-    },
+    edit::{report::Report, session::EditArguments},
     failure::{About, Exit, Failure, Outcome},
     output::{Output, set_image_of_shell},
+    text::shown_path,
 };
 
 mod complete;
@@ -270,7 +268,7 @@ impl Shell {
         (self.is_interactive, self.keeps_going) = (true, true);
         while !self.is_over {
             self.view.borrow_mut().rest();
-            let prompt = format!("uxfs:{}> ", shown(self.view.borrow().directory()));
+            let prompt = format!("uxfs:{}> ", shown_path(self.view.borrow().directory()));
             match editor.readline(&prompt) {
                 Ok(line) => self.text(line.as_bytes())?,
                 Err(ReadlineError::Interrupted) => {}

@@ -36,7 +36,7 @@ use uxfs_volume::{
 
 use crate::{
     edit::{
-        report::{Report, shown},
+        report::Report,
         session::{EditArguments, Session},
     },
     failure::{About, Failure},
@@ -46,6 +46,7 @@ use crate::{
     kind::{Kind, Note},
     output::notice,
     target::Target,
+    text::shown_path,
 };
 
 /// A file that was changed more recently may change again without another time.
@@ -329,7 +330,7 @@ impl View {
             b"" => Err(Error::from(OperationError::NotFound).into()),
             _ => path_of_directory(self.volume()?, &target),
         };
-        let directory = found.about(shown(path))?;
+        let directory = found.about(shown_path(path))?;
         if let State::Writing(session) = &mut self.state {
             session.change_directory(&directory)?;
         }

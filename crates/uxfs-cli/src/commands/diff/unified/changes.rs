@@ -1,8 +1,8 @@
 //! Which lines of two files have no partner on the other side.
 //!
 //! Lines become numbers, equal ones the same; a library finds what both files have in common, by Myers' algorithm with the bounds that git
-//! has: on hostile files it gives up the shortest answer before time. What is left when [`COMPARISON_TIME`] is over counts as changed as a
-//! whole. Either way the answer is right, only longer.
+//! has: on hostile files it gives up the shortest answer before time. The lines that remain when [`COMPARISON_TIME`] is over all count as changed.
+//! Either way the answer is right, only longer.
 
 use std::{
     convert::Infallible,

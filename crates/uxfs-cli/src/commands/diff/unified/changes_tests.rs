@@ -42,7 +42,7 @@ fn lines(bytes: &[u8]) -> Lines {
     }
 }
 
-/// What is left without the changes is the same on both sides, and all changes are told. Gives how many lines they have.
+/// The lines that are not changed are the same on both sides, and all changes are told. Gives how many lines they have.
 fn judge(first: &[u8], second: &[u8]) -> usize {
     let lines = Both { first: lines(first), second: lines(second) };
     let changes = Changes::between(&lines);
