@@ -14,8 +14,12 @@ use uxfs_block::{
     device::BlockDevice,
     engine,
 };
-use uxfs_engine::{allocation_group::free_space::reservation::Reservation, engine::statistics::most_inodes};
+use uxfs_engine::{
+    allocation_group::free_space::reservation::Reservation,
+    engine::statistics::{counted_blocks, kept_blocks, most_inodes},
+};
 use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_format::geometry::Geometry;
 use uxfs_mkfs::{
     empty,
     identity::Identity,
@@ -66,7 +70,7 @@ pub struct Fit<'a> {
     pub adjustments: &'a mut Adjustments,
     /// Memory for metadata.
     pub cache_bytes: Option<u64>,
-    /// Share that stays free.
+    /// Share of the space that `df` shows as available on the mounted file system.
     pub free_percent: u64,
     /// Counts the files of the attempt at hand.
     pub progress: &'a Progress,
@@ -171,14 +175,25 @@ impl Fit<'_> {
     /// By how much at least the image must become larger; 0 where it is large enough.
     fn missing_bytes(&self, layout: &Layout, need: &Need) -> u64 {
         let geometry = layout.geometry();
-        let wanted_blocks = need.blocks.saturating_mul(100).div_ceil(100 - self.free_percent);
+        let wanted_blocks = need.blocks.saturating_add(self.free_blocks(&geometry));
         let missing_blocks = wanted_blocks.saturating_sub(room(layout));
+        // A part of what is added is to be free as well.
+        let missing_blocks =
+            missing_blocks.saturating_mul(100).div_ceil(100_u64.saturating_sub(self.free_percent).max(1));
         let most = most_inodes(&geometry, layout.inode_max_percent).unwrap_or(u64::MAX);
         let missing_inodes = need.inodes.saturating_sub(most);
         let for_inodes = missing_inodes.div_ceil(1 << geometry.inodes_per_block_log).saturating_mul(100)
             / u64::from(layout.inode_max_percent.max(1));
         let for_all = missing_blocks.max(for_inodes).saturating_mul(u64::from(geometry.block_size_bytes));
         for_all.max(u64::from(missing_inodes > 0))
+    }
+
+    /// Blocks that are to be free, so that `df` shows the wanted share as available: a mounted file system keeps some more for itself.
+    fn free_blocks(&self, geometry: &Geometry) -> u64 {
+        match self.free_percent {
+            0 => 0,
+            percent => counted_blocks(geometry).saturating_mul(percent).div_ceil(100) + kept_blocks(geometry),
+        }
     }
 
     fn layout(&self, size_bytes: u64) -> Result<Layout, MakeError> {

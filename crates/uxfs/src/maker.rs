@@ -97,7 +97,7 @@ impl Maker {
         self
     }
 
-    /// Share in percent that stays free in an image that is made as large as needed: 10 unless given, at most 99.
+    /// Share in percent that `df` shows as available in an image that is made as large as needed: 10 unless given, at most 99.
     #[must_use]
     pub fn free_percent(mut self, percent: u8) -> Self {
         self.free_percent = percent.min(99);

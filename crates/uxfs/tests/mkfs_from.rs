@@ -35,6 +35,19 @@ fn a_new_image_fits_its_content() {
     assert_eq!(document["contents"]["hard_links"], 1);
     holds_the_same(&image, &source).unwrap();
     kernel_removes_everything(&image, 5).unwrap();
+    for free in [10, 50, 90] {
+        let free_text = free.to_string();
+        let share = ["mkfs", "-q", "-f", "--size", "fit", "--free", &free_text, "--from", text(&source)];
+        succeeds(&[&share[..], &[text(&image)]].concat());
+        // Mounted for reading Linux keeps less for itself.
+        let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+        let df = Command::new("df").args(["-B1", "--output=avail,size"]).arg(mount.path()).output();
+        let shown = String::from_utf8(df.unwrap().stdout).unwrap();
+        mount.unmount().unwrap();
+        let numbers: Vec<u64> = shown.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [available, size] = numbers[..] else { panic!("{shown}") };
+        assert!(available * 100 >= size * free, "{free} %: {shown}");
+    }
     // Nearly nothing is left over where nothing is to be left.
     let (fit, unsupported) = (folder.path().join("fit"), "--unsupported");
     succeeds(&[

@@ -8,9 +8,13 @@ use std::{
 };
 
 use serde_json::json;
-use uxfs_block::engine::overlay::OverlayDevice;
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::engine::statistics::Statistics;
-use uxfs_filesystem::mount::{MountOptions, mount_recovered};
+use uxfs_filesystem::{
+    filesystem::FileSystem,
+    mount::{MountOptions, mount_recovered},
+};
+use uxfs_volume::error::Error;
 
 use crate::{
     commands::Context,
@@ -91,14 +95,17 @@ fn row(arguments: &Arguments, path: &Path) -> Result<Row, Failure> {
         ..ImageArguments::default()
     };
     let device = image.with_superblock(image.device()?)?;
-    // What the mount writes, the recovery of a dirty log above all, stays in memory.
-    let overlay = Arc::new(OverlayDevice::new(device));
-    let (file_system, _) =
-        mount_recovered(overlay, &MountOptions::default()).map_err(|error| image.not_opened(error))?;
+    let file_system = mount_in_memory(device).map_err(|error| image.not_opened(error))?;
     let superblock = file_system.superblock();
     let label = superblock.label().to_vec();
     let uuid = superblock.uuid.to_string();
     Ok(Row { image: path.to_owned(), label, uuid, statistics: file_system.statistics() })
+}
+
+/// Mounts a file system, and keeps what that writes in memory: the recovery of a dirty log above all.
+pub(super) fn mount_in_memory(device: Arc<dyn BlockDevice>) -> Result<Arc<FileSystem>, Error> {
+    let overlay = Arc::new(OverlayDevice::new(device));
+    mount_recovered(overlay, &MountOptions::default()).map(|(file_system, _)| file_system)
 }
 
 /// A total, the part of it that is used, and the part that is free.

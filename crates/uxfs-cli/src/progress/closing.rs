@@ -6,6 +6,7 @@ use std::{
 };
 
 use indicatif::{BinaryBytes, HumanCount};
+use uxfs_engine::engine::statistics::Statistics;
 
 use super::is_shown;
 use crate::{
@@ -31,6 +32,12 @@ pub struct Closing {
     pub bytes: u64,
     /// Free bytes in the file system afterwards, and how many it has.
     pub free: Option<(u64, u64)>,
+}
+
+/// Free bytes and all bytes, as `df` shows them.
+pub fn free_space(statistics: Statistics) -> (u64, u64) {
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(statistics.block_size_bytes));
+    (bytes(statistics.free_blocks), bytes(statistics.blocks))
 }
 
 impl Closing {

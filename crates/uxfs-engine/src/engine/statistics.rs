@@ -33,7 +33,6 @@ impl Statistics {
     /// space back. `freed_blocks`, which wait for their checkpoint, count as free: an operation that needs them waits for it, too.
     pub(super) fn of(engine: &Engine, kept_blocks: u64, freed_blocks: u64) -> Self {
         let geometry = engine.geometry();
-        let log_blocks = if geometry.log_start.is_some() { u64::from(geometry.log_blocks) } else { 0 };
         let available = engine.available_blocks().saturating_add_unsigned(freed_blocks);
         let free = available.saturating_sub_unsigned(kept_blocks).max(0);
         let free_blocks = free.cast_unsigned();
@@ -42,7 +41,7 @@ impl Statistics {
         let files = possible.min(engine.most_inodes().unwrap_or(u64::MAX)).max(count);
         Self {
             block_size_bytes: geometry.block_size_bytes,
-            blocks: geometry.data_blocks.saturating_sub(log_blocks),
+            blocks: counted_blocks(geometry),
             free_blocks,
             files,
             free_files: files.saturating_sub(count.saturating_sub(free_inodes)),
@@ -55,13 +54,24 @@ impl Engine {
     /// Blocks that are kept from files, for operations that must not fail because there is no space: those that give
     /// space back, and those that finish what was begun.
     pub fn kept_blocks(&self) -> u64 {
-        (self.geometry().data_blocks / KEPT_SHARE).min(MOST_KEPT_BLOCKS)
+        kept_blocks(self.geometry())
     }
 
     /// Most inodes that there may be: the superblock has a limit in per cent of the space. `None` without one.
     pub fn most_inodes(&self) -> Option<u64> {
         most_inodes(self.geometry(), self.superblock().inode_max_percent)
     }
+}
+
+/// Blocks that a file system of this geometry keeps from files once it is mounted.
+pub fn kept_blocks(geometry: &Geometry) -> u64 {
+    (geometry.data_blocks / KEPT_SHARE).min(MOST_KEPT_BLOCKS)
+}
+
+/// Blocks of a file system of this geometry as `statfs` counts them: without the log.
+pub fn counted_blocks(geometry: &Geometry) -> u64 {
+    let log_blocks = if geometry.log_start.is_some() { u64::from(geometry.log_blocks) } else { 0 };
+    geometry.data_blocks.saturating_sub(log_blocks)
 }
 
 /// Most inodes in a file system of this geometry, of which inodes may take so many per cent: a share of the blocks, in whole chunks.

@@ -16,7 +16,10 @@ use crate::{
     },
     failure::{About, Failure, Outcome},
     output::set_image,
-    progress::{self, Bar, Measure, Progress, closing::Closing},
+    progress::{
+        self, Bar, Measure, Progress,
+        closing::{Closing, free_space},
+    },
     remains::Remains,
 };
 
@@ -64,13 +67,13 @@ impl<T: Edit> InImage<T> {
         let watched = Watched::begin(&session.report, self.image.quiet);
         let done = self.arguments.run(&mut session);
         let told = session.report.finish();
-        let free_bytes = free_space(&session);
+        let free = free_space(session.filesystem().statistics());
         let closed = session.close().about_image(&self.image.image);
         // The first that went wrong is what the others come from.
         done?;
         closed?;
         drop(remains);
-        watched.end(free_bytes);
+        watched.end(free);
         Ok(told)
     }
 }
@@ -92,21 +95,13 @@ impl Watched {
         Self { done, closing: Closing::begin("changed"), is_quiet, progress }
     }
 
-    fn end(mut self, free: Option<(u64, u64)>) {
+    fn end(mut self, free: (u64, u64)) {
         drop(self.progress);
         self.closing.things.0 = self.done.load(Relaxed);
         self.closing.bytes = progress::moved_bytes();
-        self.closing.free = free;
+        self.closing.free = Some(free);
         if self.closing.is_long() {
             self.closing.tell(self.is_quiet);
         }
     }
-}
-
-/// Free bytes and all bytes.
-fn free_space(session: &Session) -> Option<(u64, u64)> {
-    let geometry = session.filesystem().geometry();
-    let block_bytes = u64::from(geometry.block_size_bytes);
-    let free_bytes = session.filesystem().free_blocks().saturating_mul(block_bytes);
-    Some((free_bytes, geometry.data_blocks.saturating_mul(block_bytes)))
 }

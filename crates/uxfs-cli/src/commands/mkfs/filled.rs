@@ -4,7 +4,6 @@ use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use uxfs_block::device::BlockDevice;
-use uxfs_format::superblock::{MAX_SECTOR_SIZE_BYTES, Superblock};
 use uxfs_mkfs::empty::Written;
 use uxfs_populate::{
     contents::Contents,
@@ -16,10 +15,14 @@ use uxfs_source::error::SourceError;
 
 use super::source::Survey;
 use crate::{
+    commands::df::mount_in_memory,
     failure::{Exit, Failure},
     kind::Note,
     output::notice,
-    progress::{Bar, Measure, Progress, closing::Closing},
+    progress::{
+        Bar, Measure, Progress,
+        closing::{Closing, free_space},
+    },
 };
 
 impl From<MakeError> for Failure {
@@ -74,24 +77,12 @@ pub fn measuring(is_quiet: bool) -> (Arc<Counts>, Progress) {
 }
 
 /// What the filled file system holds, for the closing sentence.
-pub fn close(mut closing: Closing, report: &Report, device: &dyn BlockDevice) -> Closing {
+pub fn close(mut closing: Closing, report: &Report, device: &Arc<dyn BlockDevice>) -> Closing {
     closing.things.0 = report.files + report.symlinks + report.special_files;
     closing.directories = report.directories;
     closing.bytes = report.size_bytes;
-    closing.free = free_space(device);
+    closing.free = mount_in_memory(Arc::clone(device)).ok().map(|mounted| free_space(mounted.statistics()));
     closing
-}
-
-/// Free bytes and all bytes, as the superblock has them.
-fn free_space(device: &dyn BlockDevice) -> Option<(u64, u64)> {
-    let mut start = vec![0; MAX_SECTOR_SIZE_BYTES];
-    device.read(0, &mut start).ok()?;
-    let (superblock, _) = Superblock::parse(&start).ok()?;
-    let block_bytes = u64::from(superblock.block_size_bytes.get());
-    Some((
-        superblock.free_data_blocks.get().saturating_mul(block_bytes),
-        superblock.data_blocks.get().saturating_mul(block_bytes),
-    ))
 }
 
 /// Reports files of the source that are missing in the image.

@@ -302,7 +302,7 @@ impl Filling {
         filled::tell_problems(&report, &self.name);
         tell_unreadable(&report);
         arguments.source.tell_unmatched(&mut self.adjustments);
-        let closing = filled::close(closing, &report, &**device);
+        let closing = filled::close(closing, &report, device);
         Ok(Made { written, report: Some(report), closing: Some(closing) })
     }
 

@@ -72,7 +72,7 @@ pub struct SourceArguments {
     /// Set SELinux labels by path from a file_contexts file
     #[arg(long, value_name = "FILE")]
     file_contexts: Vec<PathBuf>,
-    /// With --size fit: the share of the space to leave free
+    /// With --size fit: the share of the space that df then shows as available
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = parse_percent)]
     pub free: u64,
     /// Make equal images from equal sources: a fixed uuid unless -m uuid= is given, the time from SOURCE_DATE_EPOCH or 1970
