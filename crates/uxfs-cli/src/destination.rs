@@ -70,6 +70,31 @@ pub(crate) struct Replacement {
     path: PathBuf,
 }
 
+/// What a path leads to that takes bytes, and whose place no file takes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taker {
+    StandardOutput,
+    /// A character device, a pipe or an open file of a process, at this path.
+    At(PathBuf),
+}
+
+/// What this path leads to, unless it is a file or directory, or nothing is there.
+///
+/// # Errors
+/// It is a block device. The host.
+pub(crate) fn taker(path: &Path) -> Result<Option<Taker>, Failure> {
+    let found = fs::metadata(path).ok().map(|found| found.file_type());
+    if found.is_some_and(|found| found.is_block_device()) {
+        return Err(Failure::usage("it is a disk, and only cat and a redirection write to one"))
+            .about_host(path);
+    }
+    Ok(match way(path).about_host(path)? {
+        Way::StandardOutput => Some(Taker::StandardOutput),
+        Way::Into(place) if !place.is_dir() => Some(Taker::At(place)),
+        Way::Into(_) | Way::Rename(_) => None,
+    })
+}
+
 /// How contents come to a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Way {

@@ -5,7 +5,7 @@ mod common;
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{FileTypeExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -257,4 +257,52 @@ fn loop_devices_lead_to_their_files() {
         assert!(told.contains("itself would be overwritten") || is_get, "{arguments:?}: {told}");
     }
     assert!(before == fs::read(&image).unwrap());
+}
+
+/// A device or pipe that is named takes the bytes, as with cp. No file takes the place of a device.
+#[test]
+fn devices_and_pipes_of_the_host_stay() {
+    require!(Judge::Kernel);
+    let bench = Bench::new();
+    let (image, at) = (&bench.path("image"), |name: &str| bench.path(name));
+    fs::create_dir(bench.at("devices")).unwrap();
+    // The numbers of /dev/null and /dev/full.
+    let nodes = [("devices/file", "3"), ("devices/full", "7"), ("devices/folder", "3")];
+    for (node, minor) in nodes {
+        assert!(Command::new("mknod").args([&at(node), "c", "1", minor]).status().unwrap().success());
+    }
+    symlink("file", bench.at("devices/link")).unwrap();
+    let stay = || {
+        let is_device = |name: &str| fs::metadata(bench.at(name)).unwrap().file_type().is_char_device();
+        assert!(nodes.iter().all(|(node, _)| is_device(node)));
+        assert!(bench.at("devices/link").is_symlink());
+    };
+    for target in ["devices/file", "devices/link"] {
+        succeeds(&["get", image, "/file", &at(target)]);
+        stay();
+    }
+    let devices = &at("devices");
+    for (arguments, words) in [
+        (&["get", image, "/file", &at("devices/full")][..], "No space left"),
+        (&["get", image, "/file", devices], "a device node is there"),
+        (&["get", "-r", image, "/folder", devices], "a device node is there"),
+        (&["extract", image, "/", "--to", devices, "--overwrite"], "a device node is there"),
+        (&["get", "-r", image, "/folder", &at("devices/file")], "directory"),
+        (&["get", "-n", image, "/file", &at("devices/file")], "exists"),
+        (&["copy", "-f", image, &at("devices/full")], "neither a file nor a block device"),
+    ] {
+        let output = uxfs(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(told(&output).contains(words), "{arguments:?}: {}", told(&output));
+        stay();
+    }
+    // A pipe, and what /dev/stdout is.
+    let fifo = &at("fifo");
+    assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    let reader = Command::new("cat").arg(fifo).stdout(Stdio::piped()).spawn().unwrap();
+    succeeds(&["get", image, "/file", fifo]);
+    assert_eq!(reader.wait_with_output().unwrap().stdout, b"contents");
+    symlink("/proc/self/fd/1", bench.at("stdout")).unwrap();
+    assert_eq!(succeeds(&["get", image, "/file", &at("stdout")]), "contents");
+    assert!(bench.at("stdout").is_symlink());
 }

@@ -63,8 +63,12 @@ pub fn copy_all(
     Ok(complaints.exit())
 }
 
-/// Within: the file cannot be read.
-fn copy(filesystem: &Volume, inode: &Inode, output: &mut Output) -> io::Result<Result<(), Error>> {
+/// Writes the contents of a file. Within: the file cannot be read.
+pub(super) fn copy(
+    filesystem: &Volume,
+    inode: &Inode,
+    output: &mut impl Write,
+) -> io::Result<Result<(), Error>> {
     if inode.file_type() == Some(FileType::Directory) {
         return Ok(Err(OperationError::IsADirectory.into()));
     }

@@ -3,12 +3,14 @@
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
+    fs::File,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
+    report::{Counts, Observer},
     walk::{ExtractOptions, Start},
 };
 use uxfs_volume::volume::Volume;
@@ -19,6 +21,7 @@ use uxfs_volume::{
 
 use crate::{
     commands::{Context, cat, extract},
+    destination::{self, Taker},
     edit::session::last_name,
     failure::{About, Complaints, Failure, Outcome},
     glob::{self, GlobArguments},
@@ -63,12 +66,23 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let target = Path::new(target);
     let is_directory = target.is_dir();
     let mut complaints = Complaints::default();
+    let taker = if is_directory || arguments.no_clobber { None } else { destination::taker(target)? };
+    if taker == Some(Taker::StandardOutput) {
+        return cat::copy_all(filesystem, sources, arguments.globs, context);
+    }
     let sources = context.targets(filesystem, sources, arguments.globs, &mut complaints)?;
     if sources.len() > 1 && !is_directory {
         return Err(Failure::refused(Kind::NotADirectory, "several files need an existing directory")
             .about_host(target));
     }
     let mut tally = extract::Tally::new(context, None, arguments.quiet);
+    if let (Some(Taker::At(place)), [(_, source)]) = (&taker, &sources[..]) {
+        let images: Vec<_> = context.image.iter().map(|image| overwrite::Input::image(image)).collect();
+        overwrite::refuse(target, &images)?;
+        let written_bytes = write_into(filesystem, source, target, place)?;
+        tally.progress(&Counts { files: 1, data_bytes: written_bytes, ..Counts::default() });
+        return Ok(tally.finish(false)?.max(complaints.exit()));
+    }
     // Names that sources have got below the target; a directory may take the contents of another one.
     let mut names: HashMap<Vec<u8>, bool> = HashMap::new();
     for (source, named) in &sources {
@@ -91,6 +105,14 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         }
     }
     Ok(tally.finish(false)?.max(complaints.exit()))
+}
+
+/// Writes the contents of a file into a device or pipe of the host, as cp would. Returns their bytes.
+fn write_into(filesystem: &Volume, source: &Target, target: &Path, place: &Path) -> Result<u64, Failure> {
+    let inode = source.find(filesystem, true).about_target(source)?;
+    let mut output = File::options().write(true).open(place).about_host(target)?;
+    cat::copy(filesystem, &inode, &mut output).about_host(target)?.about_target(source)?;
+    Ok(inode.size_bytes())
 }
 
 /// What is copied of a source, and the directory into which. `names` are those that sources have got.

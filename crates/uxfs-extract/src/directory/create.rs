@@ -37,6 +37,7 @@ impl<'a> OutputName<'a> {
         match made() {
             Err(Errno::EXIST) if self.is_directory()? => Ok(false),
             Err(Errno::EXIST) if overwrite => {
+                self.must_not_be_device()?;
                 self.unlink()?;
                 made()?;
                 Ok(true)
@@ -67,7 +68,14 @@ impl<'a> OutputName<'a> {
             Special::Socket => (FileType::Socket, 0),
         };
         let mode = Mode::RUSR | Mode::WUSR;
-        self.make(overwrite, || mknodat(self.directory, self.name, file_type, mode, device))
+        self.make_over(
+            overwrite,
+            || mknodat(self.directory, self.name, file_type, mode, device),
+            || match special {
+                Special::CharacterDevice(_) | Special::BlockDevice(_) => Ok(()),
+                Special::Fifo | Special::Socket => self.must_not_be_device(),
+            },
+        )
     }
 
     /// Gives the file at `target` a second name here. A symbolic link there is linked itself, not followed.
@@ -107,12 +115,34 @@ impl<'a> OutputName<'a> {
     }
 
     fn make<T>(self, overwrite: bool, make: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
+        self.make_over(overwrite, make, || self.must_not_be_device())
+    }
+
+    fn make_over<T>(
+        self,
+        overwrite: bool,
+        make: impl Fn() -> Result<T, Errno>,
+        may_replace: impl Fn() -> io::Result<()>,
+    ) -> io::Result<T> {
         match make() {
             Err(Errno::EXIST) if overwrite => {
+                may_replace()?;
                 self.unlink()?;
                 Ok(make()?)
             }
             result => Ok(result?),
+        }
+    }
+
+    /// Refuses to replace a device node by something else: the host may need it.
+    fn must_not_be_device(self) -> io::Result<()> {
+        let stat = statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::CharacterDevice | FileType::BlockDevice => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "a device node is there, and is not replaced",
+            )),
+            _ => Ok(()),
         }
     }
 
