@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`mod@walk`] | visiting all blocks of a tree; records that another tree lacks |
 //! | [`build`] | a sound tree from sorted records |
+//! | [`search`] | trees that no header leads to |
 
 pub(crate) mod build;
+pub(crate) mod search;
 pub(crate) mod walk;
 
 pub(crate) use walk::{TreeOwner, records_without_equal, walk, walk_optional};

@@ -5,6 +5,7 @@
 //! | inode btree that could be read to its end | all chunks |
 //! | part of an inode btree, or of the free inode btree | the chunks that it names |
 //! | reverse map that could be read to its end | chunks where it says that inodes own the blocks |
+//! | inode btree that a search finds where no header leads to one | its chunks, and that others were freed: see [`search`](super::search) |
 //! | inodes with magic, number and uuid at a place | without a reverse map, a chunk, where a sound inode in use lies there and no sound free space btree calls the block free |
 //!
 //! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
@@ -18,14 +19,14 @@ use std::{
 use uxfs_format::{
     btree::{
         BtreeKind,
-        inode_index::{InodeChunk, InodeIndexRecord},
+        inode_index::{InodeChunk, InodeIndex, InodeIndexRecord},
         reverse_map::Owner,
     },
     features::Incompatible,
     field_table::OnDisk,
     geometry::{Geometry, INODES_PER_CHUNK},
     inode::{InodeCore, core, verify_inode},
-    units::{AgBlock, AgInode, AgNumber},
+    units::{AgBlock, AgInode, AgNumber, Lsn},
 };
 use uxfs_volume::{
     btree::{BlockEvent, Tree},
@@ -33,7 +34,8 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use crate::{allocation_group::sweep::sweep, reverse_map::read::visit_group};
+use super::search::FoundIndex;
+use crate::{allocation_group::sweep::sweep, btree::search::Roots, reverse_map::read::visit_group};
 
 /// Chunks of a group.
 #[derive(Debug, Clone, Default)]
@@ -76,15 +78,25 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber, trust: Trust) -> ChunksFo
     for chunk in index.into_iter().chain(free_index) {
         all.entry(chunk.start).or_insert(chunk);
     }
-    let indexed = all.len();
     let (owned, free) = match trust {
         Trust::Older => (None, Runs::new()),
         Trust::Sound | Trust::Suspect => (owned_by_inodes(volume, group), free_blocks(volume, group)),
     };
-    let search = Search { volume, group, owned, free };
+    let is_lost = trust != Trust::Older && owned.is_none() && volume.group(group).inode_index().is_err();
+    let roots = is_lost.then(|| Roots::new(volume, group));
+    let mut search = Search { volume, group, owned, free, roots };
+    let seen = search.chunks();
+    let lost_index = search.roots.and_then(|roots| FoundIndex::newest(roots, volume.geometry()));
+    for chunk in lost_index.iter().flat_map(|index| &index.chunks) {
+        if !overlaps(&all, chunk) {
+            all.insert(chunk.start, *chunk);
+        }
+    }
+    let indexed = all.len();
     let mut doubtful = BTreeSet::new();
-    for chunk in search.chunks() {
-        if !overlaps(&all, &chunk) {
+    for (chunk, newest) in seen {
+        let is_freed = lost_index.as_ref().is_some_and(|index| index.denies(chunk.start, newest));
+        if !is_freed && !overlaps(&all, &chunk) {
             doubtful.extend(Some(chunk.start).filter(|_| search.owned.is_none() && chunk.hole_mask != 0));
             all.insert(chunk.start, chunk);
         }
@@ -108,17 +120,19 @@ fn records<K: BtreeKind<Record = InodeIndexRecord>>(
     let _ = tree.visit_blocks(&mut |event| {
         match event {
             BlockEvent::Block { view, .. } => {
-                chunks.extend(view.records().iter().map(|record| {
-                    let chunk = record.get(geometry);
-                    // Inodes that do not exist are marked as free.
-                    InodeChunk { free: chunk.free | !chunk.existing(), ..chunk }
-                }));
+                chunks.extend(view.records().iter().map(|record| as_chunk(record, geometry)));
             }
             BlockEvent::Damage(_) => is_complete = false,
         }
         ControlFlow::Continue(())
     });
     (chunks, is_complete)
+}
+
+/// A chunk whose inodes that do not exist are marked as free.
+pub(super) fn as_chunk(record: &InodeIndexRecord, geometry: &Geometry) -> InodeChunk {
+    let chunk = record.get(geometry);
+    InodeChunk { free: chunk.free | !chunk.existing(), ..chunk }
 }
 
 /// Runs of blocks, in order.
@@ -162,6 +176,8 @@ struct Search<'s> {
     group: AgNumber,
     owned: Option<Runs>,
     free: Runs,
+    /// Blocks on the way that may be roots of the inode btree, where no header leads to it.
+    roots: Option<Roots<'s, InodeIndex>>,
 }
 
 /// One bit for each inode of a chunk.
@@ -171,28 +187,36 @@ struct Seen {
     exists: u64,
     /// It is sound, and in use.
     in_use: u64,
+    /// When the inode was written that is the newest.
+    newest: Lsn,
 }
 
 impl Search<'_> {
-    fn chunks(&self) -> Vec<InodeChunk> {
+    /// The chunks, each with when the newest of its inodes was written.
+    fn chunks(&mut self) -> Vec<(InodeChunk, Lsn)> {
         let found = self.inodes();
         let geometry = self.volume.geometry();
         found
             .into_iter()
             .filter(|(_, seen)| self.owned.is_some() || seen.in_use != 0)
-            .map(|(start, seen)| chunk_of(start, seen, geometry))
+            .map(|(start, seen)| (chunk_of(start, seen, geometry), seen.newest))
             .collect()
     }
 
     /// What there is in each chunk.
-    fn inodes(&self) -> BTreeMap<AgInode, Seen> {
+    fn inodes(&mut self) -> BTreeMap<AgInode, Seen> {
         let geometry = self.volume.geometry();
         let length_blocks = geometry.group_length_blocks(self.group).unwrap_or(0);
         let mut found: BTreeMap<AgInode, Seen> = BTreeMap::new();
         let candidates = self.candidates(length_blocks);
+        let mut roots = self.roots.take();
         sweep(self.volume, self.group, &candidates, &mut |block, bytes| {
             self.look_at(block, bytes, &mut found);
+            if let Some(roots) = &mut roots {
+                roots.look_at(block, bytes);
+            }
         });
+        self.roots = roots;
         self.add_owned(&mut found);
         found
     }
@@ -252,6 +276,7 @@ impl Search<'_> {
             let bit = 1_u64.checked_shl(number.get().saturating_sub(start.get())).unwrap_or(0);
             let seen = found.entry(start).or_default();
             seen.exists |= bit;
+            seen.newest = seen.newest.max(Lsn::new(core.lsn.get()));
             if !core.is_free()
                 && core.link_count.get() > 0
                 && verify_inode(inode, inode_number, geometry).is_ok()
