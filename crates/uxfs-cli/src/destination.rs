@@ -53,6 +53,17 @@ pub(crate) fn must_take(path: &Path, what: &str) -> Result<(), Failure> {
     output::must_be_open()
 }
 
+/// Refuses a result for which there is no folder.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn must_have_folder(path: &Path) -> Result<(), Failure> {
+    match folder_of(path) {
+        folder if is_standard_output(path) || folder.is_dir() => Ok(()),
+        folder => Err(Failure::refused(Kind::NotFound, "no such directory")).about_host(folder),
+    }
+}
+
 /// Opens it to be written from the beginning.
 ///
 /// # Errors

@@ -121,6 +121,13 @@ pub(crate) fn is_known(magic: u32) -> bool {
 /// Why a file that begins with these four bytes is no file system: it holds one in another form. `None` where it has none of these forms.
 pub(crate) fn is_no_file_system(magic: u32, image: Option<&Path>) -> Option<Failure> {
     let form = Form::of_beginning(&magic.to_be_bytes())?;
+    if let Some((image, outer)) =
+        image.and_then(|image| Some((image, of(image)?))).filter(|(_, outer)| *outer != form)
+    {
+        let failure = format!("{}, and what is in it is {}", outer.name(), form.name());
+        let remedy = format!("{}, then the same with what this gives", remedy(outer, image));
+        return Some(Failure::refused(Kind::NotAFileSystem, failure).with_remedy(&remedy));
+    }
     let words = format!("{}, and must be raw here", form.name());
     let remedy = image.map_or_else(|| form.remedy().to_owned(), |image| remedy(form, image));
     Some(Failure::refused(Kind::NotAFileSystem, words).with_remedy(&remedy))

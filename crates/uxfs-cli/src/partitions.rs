@@ -76,20 +76,58 @@ impl Disk {
             let words = format!("partition {number} begins with the partition table itself");
             return Err(Failure::refused(Kind::Invalid, words));
         }
-        match table.overlapping(&partition) {
-            Some(other) => {
-                let failure = format!("partition {number} shares a part of the disk with partition {other}");
-                Err(Failure::refused(Kind::Invalid, failure).with_remedy(&self.list(&table)))
-            }
-            None => Ok(partition.range()),
+        if let Some(other) = table.overlapping(&partition) {
+            let failure = format!("partition {number} shares a part of the disk with partition {other}");
+            return Err(Failure::refused(Kind::Invalid, failure).with_remedy(&self.list(&table)));
         }
+        if table.is_itself_in(&partition.range()) {
+            let words = format!("a part of the partition table lies in partition {number}");
+            return Err(Failure::refused(Kind::Invalid, words).with_remedy(&self.list(&table)));
+        }
+        Ok(partition.range())
+    }
+
+    /// Refuses to make a file system in a part of a disk that is neither in one partition nor beside all of them and their table.
+    ///
+    /// # Errors
+    /// It is such a part; the table cannot be read.
+    pub fn refuse_over_partitions(&self, part: &Range<u64>) -> Result<(), Failure> {
+        let Some(table) = self.readable_table()? else { return Ok(()) };
+        let numbers: Vec<_> = table.in_part(part).map(|partition| partition.number.to_string()).collect();
+        let is_in_one = |partition: &Partition| {
+            partition.range().start <= part.start && part.end <= partition.range().end
+        };
+        let is_beside = match numbers.as_slice() {
+            [] => true,
+            [_] => table.in_part(part).all(is_in_one),
+            _ => false,
+        };
+        if is_beside && !table.is_itself_in(part) {
+            return Ok(());
+        }
+        let over = match numbers.as_slice() {
+            [] => "the partition table".to_owned(),
+            [one] => format!("partition {one} and what lies behind it"),
+            several => format!("partitions {}", several.join(", ")),
+        };
+        let failure = Failure::refused(
+            Kind::Occupied,
+            format!("a file system of this size there would lie over {over}"),
+        );
+        let list = self.list(&table);
+        Err(failure
+            .with_remedy(&format!("--partition N makes it in a partition, --force overwrites: {list}")))
+    }
+
+    fn readable_table(&self) -> Result<Option<PartitionTable>, Failure> {
+        self.table().map_err(|error| match error {
+            TableError::Device(error) => Error::from(error).into(),
+            error => Failure::corruption(error.to_string()),
+        })
     }
 
     fn find_with_table(&self, selector: &Selector) -> Result<(Partition, PartitionTable), Failure> {
-        let table = self.table().map_err(|error| match error {
-            TableError::Device(error) => Error::from(error).into(),
-            error => Failure::corruption(error.to_string()),
-        })?;
+        let table = self.readable_table()?;
         let table =
             table.ok_or_else(|| Failure::refused(Kind::NoSuchPartition, "it has no partition table"))?;
         let partition = match table.select(&*self.device, selector) {

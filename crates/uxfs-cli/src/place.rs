@@ -143,6 +143,20 @@ impl PlaceArguments {
         }
     }
 
+    /// Refuses a byte of a disk from which on a file system of this size would lie over partitions.
+    ///
+    /// # Errors
+    /// It is one; the partition table cannot be read.
+    pub fn refuse_over_partitions(&self, image: &Path, size_bytes: u64) -> Result<(), Failure> {
+        match (self.offset, &self.partition) {
+            (Some(offset), None) if offset > 0 => {
+                let disk = Disk::open(image).map_err(Error::from)?;
+                disk.refuse_over_partitions(&(offset..offset.saturating_add(size_bytes)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The place of the file system in `image`.
     ///
     /// # Errors

@@ -8,15 +8,21 @@
 //!    in its place.
 //! 2. A file that is only [reserved] is removed only while it is empty: it is not locked, and another program may have made a file system in it.
 //! 3. After [`Remains::kept`] and [`kept`] no signal removes the file: both hold the lock.
-//! 4. The process ends by the signal, so that a shell that called it knows. A second signal ends it at once: the sentence may find no reader.
+//! 4. The process ends by the signal, so that a shell that called it knows. A second signal after a while ends it at once: the sentence may
+//!    find no reader.
+//! 5. A command that fails leaves no file that it made, either, unless it has said that the file is [kept].
 
 use std::{
     fs::{self, File},
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Once, atomic::AtomicBool},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -28,6 +34,9 @@ use signal_hook::{
 };
 
 use crate::{kind::Note, output::notice};
+
+/// Signals that come within this time are one: timeout(1) sends its signal to the process, and then to the group that it is in.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Of the command that runs.
 static STATE: Mutex<State> = Mutex::new(State { sentence: String::new(), made: Vec::new() });
@@ -97,7 +106,11 @@ impl Remains {
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        self.kept();
+        let mut state = STATE.lock();
+        state.made.drain(..).for_each(|made| {
+            made.remove();
+        });
+        state.sentence.clear();
     }
 }
 
@@ -141,19 +154,28 @@ pub(crate) fn remove(path: &Path) {
 
 fn watch() {
     let signals: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)).collect();
-    let is_ending = Arc::new(AtomicBool::new(false));
+    let may_end = Arc::new(AtomicBool::new(false));
     for signal in &signals {
-        // The order matters: the first signal must not find the flag that it sets.
-        let _ = flag::register_conditional_default(*signal, Arc::clone(&is_ending));
-        let _ = flag::register(*signal, Arc::clone(&is_ending));
+        let _ = flag::register_conditional_default(*signal, Arc::clone(&may_end));
     }
     let Ok(mut signals) = Signals::new(signals) else { return };
     let handle = signals.handle();
-    let end_all = move || signals.forever().for_each(end);
+    let may_end_now = Arc::clone(&may_end);
+    let end_all = move || {
+        for signal in signals.forever() {
+            let may_end = Arc::clone(&may_end);
+            let allow = move || {
+                thread::sleep(ONE_SIGNAL);
+                may_end.store(true, Relaxed);
+            };
+            let _ = thread::Builder::new().spawn(allow);
+            end(signal);
+        }
+    };
     if thread::Builder::new().name("signals".to_owned()).spawn(end_all).is_err() {
         handle.close();
         // Without the thread the handler would swallow the signal.
-        is_ending.store(true, std::sync::atomic::Ordering::Relaxed);
+        may_end_now.store(true, Relaxed);
     }
 }
 

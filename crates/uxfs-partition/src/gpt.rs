@@ -31,8 +31,9 @@ pub(crate) fn read(
             let offset_bytes = sector.saturating_mul(sector_size_bytes);
             let Some(bytes) = read_part(device, offset_bytes, sector_size_bytes)? else { continue };
             has_signature |= bytes.starts_with(&GptHeader::SIGNATURE);
-            if let Some(entries) = entries(device, &bytes, sector, sector_size_bytes)? {
-                let table = PartitionTable::of(device, Scheme::Gpt, sector_size_bytes, entries);
+            if let Some((entries, room)) = entries(device, &bytes, sector, sector_size_bytes)? {
+                let own = room.own(sector_size_bytes);
+                let table = PartitionTable::of(device, Scheme::Gpt, sector_size_bytes, entries, own);
                 return Ok(Some(PartitionTable { is_backup, ..table }));
             }
         }
@@ -46,7 +47,7 @@ fn entries(
     bytes: &[u8],
     sector: u64,
     sector_size_bytes: u64,
-) -> Result<Option<Vec<Entry>>, TableError> {
+) -> Result<Option<(Vec<Entry>, Room)>, TableError> {
     let Some(header) = verified(bytes, sector) else { return Ok(None) };
     let entry_bytes = header.entry_bytes.get();
     // 128, or that times a power of two.
@@ -65,7 +66,8 @@ fn entries(
     let array_sectors = array_bytes.div_ceil(sector_size_bytes);
     let room = Room { header, array_sectors };
     let entries = array.chunks_exact(entry_bytes as usize).zip(1..);
-    Ok(Some(entries.filter_map(|(entry, number)| used(entry, number, &room)).take(MOST_PARTITIONS).collect()))
+    let used = entries.filter_map(|(entry, number)| used(entry, number, &room)).take(MOST_PARTITIONS);
+    Ok(Some((used.collect(), room)))
 }
 
 /// Where the table lets partitions lie.
@@ -86,6 +88,24 @@ impl Room {
             && !is_over(header.own_sector.get(), 1)
             && !is_over(header.other_sector.get(), 1)
             && !is_over(header.array_sector.get(), *array_sectors)
+    }
+
+    /// What the table takes on the disk, in bytes: both headers and both arrays. The array of the other header has one place by the
+    /// specification, between that header and the partitions.
+    fn own(&self, sector_size_bytes: u64) -> Vec<Range<u64>> {
+        let Self { header, array_sectors } = self;
+        let (own, other) = (header.own_sector.get(), header.other_sector.get());
+        let array_of_other =
+            if other < own { other.saturating_add(1) } else { other.saturating_sub(*array_sectors) };
+        let parts = [
+            (0, 1),
+            (own, 1),
+            (other, 1),
+            (header.array_sector.get(), *array_sectors),
+            (array_of_other, *array_sectors),
+        ];
+        let byte = |sector: u64| sector.saturating_mul(sector_size_bytes);
+        parts.into_iter().map(|(start, sectors)| byte(start)..byte(start.saturating_add(sectors))).collect()
     }
 }
 

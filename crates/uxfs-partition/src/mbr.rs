@@ -1,6 +1,6 @@
 //! Master boot records: four entries in the first sector, of which one may hold a chain of logical partitions.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use uxfs_block::device::BlockDevice;
 use zerocopy::transmute;
@@ -60,8 +60,10 @@ pub(crate) fn table(
     sector_size_bytes: u64,
 ) -> Result<Option<PartitionTable>, TableError> {
     let signature = record.disk_signature.get();
+    let own = vec![0..sector_size_bytes];
+    let entries = Vec::new();
     let mut reader =
-        Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries: Vec::new() };
+        Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries, own };
     for (found, number) in record.entries.iter().zip(1..).filter(|(found, _)| is_used(found)) {
         if is_extended(found) {
             reader.follow_chain(found)?;
@@ -73,7 +75,8 @@ pub(crate) fn table(
     entries.sort_by_key(|entry| entry.number);
     entries.truncate(MOST_PARTITIONS);
     let is_empty = entries.is_empty();
-    Ok((!is_empty).then(|| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries)))
+    let table = |own| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries, own);
+    Ok((!is_empty).then(|| table(reader.own)))
 }
 
 /// Reads the entries of a disk.
@@ -85,6 +88,8 @@ struct Reader<'d> {
     /// The number of the next logical partition.
     next_logical: u32,
     entries: Vec<Entry>,
+    /// The records themselves, in bytes.
+    own: Vec<Range<u64>>,
 }
 
 impl Reader<'_> {
@@ -98,6 +103,7 @@ impl Reader<'_> {
         while seen.insert(sector) && seen.len() <= MOST_PARTITIONS && self.entries.len() < MOST_PARTITIONS {
             let offset_bytes = sector.saturating_mul(self.sector_size_bytes);
             let Some(record) = read_signed(self.device, offset_bytes)? else { break };
+            self.own.push(offset_bytes..offset_bytes.saturating_add(self.sector_size_bytes));
             let used = || record.entries.iter().zip(0..).filter(|(found, _)| is_used(found));
             for (found, index) in used().filter(|(found, _)| !is_extended(found)) {
                 // Some programs leave rubbish in the last two.

@@ -78,6 +78,8 @@ pub struct PartitionTable {
     /// Numbers of entries that no part of the disk belongs to: they begin behind its end, end before they begin, or lie where the table lets no
     /// partition lie.
     pub impossible: Vec<u32>,
+    /// Parts of the disk that the table itself takes, in bytes.
+    pub own: Vec<Range<u64>>,
     /// The table at the beginning of the disk is damaged, and this is the copy at its end.
     pub is_backup: bool,
 }
@@ -125,9 +127,18 @@ impl PartitionTable {
 
     /// The number of another partition that shares bytes with one.
     pub fn overlapping(&self, partition: &Partition) -> Option<u32> {
-        let (own, is_other) = (partition.range(), |other: &&Partition| other.number != partition.number);
-        let shares = |other: &&Partition| other.range().start < own.end && own.start < other.range().end;
-        self.partitions.iter().filter(is_other).find(shares).map(|other| other.number)
+        let own = partition.range();
+        self.in_part(&own).map(|other| other.number).find(|number| *number != partition.number)
+    }
+
+    /// The partitions that have some of these bytes.
+    pub fn in_part(&self, part: &Range<u64>) -> impl Iterator<Item = &Partition> {
+        self.partitions.iter().filter(|partition| share(&partition.range(), part))
+    }
+
+    /// Whether the table itself takes some of these bytes.
+    pub fn is_itself_in(&self, part: &Range<u64>) -> bool {
+        self.own.iter().any(|own| share(own, part))
     }
 
     /// From what is on the disk.
@@ -136,8 +147,10 @@ impl PartitionTable {
         scheme: Scheme,
         sector_size_bytes: u64,
         entries: Vec<Entry>,
+        own: Vec<Range<u64>>,
     ) -> Self {
-        let mut table = Self { scheme, partitions: Vec::new(), impossible: Vec::new(), is_backup: false };
+        let mut table =
+            Self { scheme, partitions: Vec::new(), impossible: Vec::new(), own, is_backup: false };
         for entry in entries {
             let number = entry.number;
             match partition(entry, sector_size_bytes, device.size_bytes()) {
@@ -147,6 +160,10 @@ impl PartitionTable {
         }
         table
     }
+}
+
+fn share(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 fn partition(entry: Entry, sector_size_bytes: u64, disk_bytes: u64) -> Option<Partition> {

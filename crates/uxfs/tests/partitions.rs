@@ -88,9 +88,7 @@ impl Disk {
 
     /// All before and behind the partition.
     fn around(&self) -> (Vec<u8>, Vec<u8>) {
-        let bytes = fs::read(&self.place.image).unwrap();
-        let (start, end) = (self.start_bytes as usize, (self.start_bytes + self.length_bytes) as usize);
-        (bytes[..start].to_vec(), bytes[end..].to_vec())
+        split(&fs::read(&self.place.image).unwrap(), self)
     }
 
     /// Options that let the kernel mount the partition with this number.
@@ -337,6 +335,7 @@ fn a_file_system_is_made_behind_other_bytes() {
         succeeds(&[&["mkfs", "-f", "--offset", "3M"], how, &[text(&image)]].concat());
         let bytes = fs::read(&image).unwrap();
         assert!(bytes[..3 << 20].iter().all(|byte| *byte == AROUND), "{how:?}");
+        assert!(bytes[303 << 20..].iter().all(|byte| *byte == AROUND), "{how:?}");
         fs::write(&part, &bytes[3 << 20..303 << 20]).unwrap();
         repair_is_silent(&part).unwrap();
     }
@@ -387,4 +386,38 @@ fn nothing_is_made_in_a_partition_that_shares_its_place() {
     assert!(words(&refused).contains("begins with the partition table itself"), "{}", words(&refused));
     disk.write(446 + 8, &u32::to_le_bytes(2048));
     assert!(fs::read(&disk.place.image).unwrap() == before);
+    // The record of the logical partitions in its last sector.
+    disk.write(446 + 12, &u32::to_le_bytes(8 * 2048 + 1));
+    let refused = uxfs(&["mkfs", "-f", "--partition", "1", "--unsupported", disk.image()]);
+    assert!(
+        words(&refused).contains("a part of the partition table lies in partition 1"),
+        "{}",
+        words(&refused)
+    );
+}
+
+#[test]
+fn a_byte_is_no_way_over_partitions() {
+    require!(Judge::Sfdisk, Judge::XfsRepair);
+    for (kind, beside) in [("gpt", "partitions 1, 2"), ("mbr", "partitions 1, 5")] {
+        let disk = Disk::new(kind);
+        disk.write(disk.start_bytes, &[0; 1 << 20]);
+        let before = fs::read(&disk.place.image).unwrap();
+        for (offset, over) in [("1M", beside), ("20M", "what lies behind it")] {
+            let refused = uxfs(&["mkfs", "--offset", offset, disk.image()]);
+            assert_eq!(refused.status.code(), Some(1), "{}", words(&refused));
+            assert!(words(&refused).contains(over), "{}", words(&refused));
+            assert!(words(&refused).contains("--partition N"), "{}", words(&refused));
+        }
+        assert!(fs::read(&disk.place.image).unwrap() == before);
+        // In one of them.
+        succeeds(&["mkfs", "--offset", "10M", "--size", "300M", disk.image()]);
+        repair_is_silent(&disk.extracted()).unwrap();
+        assert!(disk.around() == split(&before, &disk));
+    }
+}
+
+fn split(bytes: &[u8], disk: &Disk) -> (Vec<u8>, Vec<u8>) {
+    let (start, end) = (disk.start_bytes as usize, (disk.start_bytes + disk.length_bytes) as usize);
+    (bytes[..start].to_vec(), bytes[end..].to_vec())
 }

@@ -114,6 +114,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
             return Err(Failure::caused_by(&error).about("cannot write it").about_host(&arguments.target));
         }
     };
+    output.get_ref().remains.kept();
     arguments.tell(&summary, context)?;
     closing.things = (summary.extents, "extents");
     closing.bytes = summary.bytes;

@@ -2,8 +2,11 @@
 
 use std::{collections::HashMap, fs};
 
+use uxfs_volume::error::Error;
 use uxfs_volume::file_data::reader::FilePiece;
 use uxfs_volume::volume::Volume;
+
+use crate::{kind::Note, output::notice};
 
 /// Longest list that is read.
 const LIST_BYTES_MAX: u64 = 16 << 20;
@@ -18,13 +21,30 @@ const GROUP: &str = "/etc/group";
 pub struct PeopleNames {
     users: HashMap<u32, String>,
     groups: HashMap<u32, String>,
+    unread: Option<String>,
 }
 
 impl PeopleNames {
     /// Reads `/etc/passwd` and `/etc/group` of an image. A list that cannot be read has no names.
     pub fn of_image(filesystem: &Volume) -> Self {
-        let list = |path: &str| names_by_number(&read(filesystem, path.as_bytes()).unwrap_or_default());
-        Self { users: list(PASSWD), groups: list(GROUP) }
+        let mut unread = None;
+        let mut list = |path: &str| names_by_number(&list_of_image(filesystem, path, &mut unread));
+        let (users, groups) = (list(PASSWD), list(GROUP));
+        Self { users, groups, unread }
+    }
+
+    /// As [`of_image`](Self::of_image), with a word about a list that is there and cannot be read.
+    pub fn of_image_with_notice(filesystem: &Volume) -> Self {
+        let names = Self::of_image(filesystem);
+        if let Some(unread) = &names.unread {
+            notice!(Note::Incomplete, "warning: {unread}; owners are shown by number");
+        }
+        names
+    }
+
+    /// Says of a list that is there and cannot be read why not.
+    pub fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
     }
 
     /// The name of a user.
@@ -58,6 +78,9 @@ fn names_by_number(list: &[u8]) -> HashMap<u32, String> {
 pub struct People {
     users: HashMap<Vec<u8>, (u32, u32)>,
     groups: HashMap<Vec<u8>, u32>,
+    /// Why a list of the image cannot be read. No other list stands in for it.
+    unread: Option<String>,
+    with_host: bool,
 }
 
 /// The requested owner and group; `None` leaves it unchanged.
@@ -72,12 +95,12 @@ pub struct Owner {
 impl People {
     /// Reads `/etc/passwd` and `/etc/group` of an image, and those of the host for names that it does not have.
     pub fn of_image(filesystem: &Volume) -> Self {
-        Self::of(filesystem, &[true, false])
+        Self::of(filesystem, true)
     }
 
     /// Reads `/etc/passwd` and `/etc/group` of an image alone.
     pub fn of_image_alone(filesystem: &Volume) -> Self {
-        Self::of(filesystem, &[false])
+        Self::of(filesystem, false)
     }
 
     /// The number of a user's name, as [`owner`](Self::owner) finds it.
@@ -96,21 +119,21 @@ impl People {
         self.group(name)
     }
 
-    fn of(filesystem: &Volume, is_of_host: &[bool]) -> Self {
-        let mut people = Self::default();
-        for &is_host in is_of_host {
-            let list = |path: &str| {
-                if is_host { fs::read(path).ok() } else { read(filesystem, path.as_bytes()) }
-                    .unwrap_or_default()
-            };
-            for line in list(PASSWD).split(|byte| *byte == b'\n').rev() {
+    fn of(filesystem: &Volume, with_host: bool) -> Self {
+        let mut people = Self { with_host, ..Self::default() };
+        let of_image = [PASSWD, GROUP].map(|path| list_of_image(filesystem, path, &mut people.unread));
+        let host = Some(()).filter(|()| with_host && people.unread.is_none());
+        let of_host = host.map(|()| [PASSWD, GROUP].map(|path| fs::read(path).unwrap_or_default()));
+        // The later ones count.
+        for [users, groups] in of_host.into_iter().chain([of_image]) {
+            for line in users.split(|byte| *byte == b'\n').rev() {
                 let mut fields = line.split(|byte| *byte == b':');
                 let (name, uid, gid) = (fields.next(), fields.nth(1), fields.next());
                 if let (Some(name), Some(uid), Some(gid)) = (name, number(uid), number(gid)) {
                     people.users.insert(name.to_vec(), (uid, gid));
                 }
             }
-            for line in list(GROUP).split(|byte| *byte == b'\n').rev() {
+            for line in groups.split(|byte| *byte == b'\n').rev() {
                 let mut fields = line.split(|byte| *byte == b':');
                 let (name, gid) = (fields.next(), fields.nth(1));
                 if let (Some(name), Some(gid)) = (name, number(gid)) {
@@ -151,23 +174,27 @@ impl People {
         if let Some((uid, gid)) = self.users.get(name) {
             return Ok((*uid, Some(*gid)));
         }
-        let uid = plain_number(name).ok_or_else(|| unknown("user", name))?;
+        let uid = plain_number(name).ok_or_else(|| self.unknown("user", name))?;
         Ok((uid, None))
     }
 
     fn group(&self, name: &[u8]) -> Result<u32, String> {
         let known = self.groups.get(name).copied();
-        known.or_else(|| plain_number(name)).ok_or_else(|| unknown("group", name))
+        known.or_else(|| plain_number(name)).ok_or_else(|| self.unknown("group", name))
     }
-}
 
-fn unknown(what: &str, name: &[u8]) -> String {
-    let is_number = name.iter().all(u8::is_ascii_digit);
-    let name = crate::text::escaped(name);
-    if is_number {
-        return format!("{what} {name} is out of range: the largest is {}", u32::MAX - 1);
+    fn unknown(&self, what: &str, name: &[u8]) -> String {
+        let is_number = name.iter().all(u8::is_ascii_digit);
+        let name = crate::text::escaped(name);
+        match &self.unread {
+            _ if is_number => format!("{what} {name} is out of range: the largest is {}", u32::MAX - 1),
+            Some(unread) => format!("no {what} `{name}` is known: {unread}; use a number"),
+            None if self.with_host => {
+                format!("no {what} `{name}` in the image's /etc or the host's; use a number")
+            }
+            None => format!("no {what} `{name}` in the image's /etc; use a number"),
+        }
     }
-    format!("no {what} `{name}` in the image's /etc or the host's; use a number")
 }
 
 fn number(field: Option<&[u8]>) -> Option<u32> {
@@ -181,22 +208,35 @@ fn plain_number(text: &[u8]) -> Option<u32> {
     (number != u32::MAX).then_some(number)
 }
 
-fn read(filesystem: &Volume, path: &[u8]) -> Option<Vec<u8>> {
-    let inode = filesystem.resolve(path, true).ok()?;
-    if inode.size_bytes() > LIST_BYTES_MAX {
-        return None;
+/// A list of the image; empty where there is none. Where it cannot be read, `unread` says so.
+fn list_of_image(filesystem: &Volume, path: &str, unread: &mut Option<String>) -> Vec<u8> {
+    match read(filesystem, path.as_bytes()) {
+        Ok(list) => list,
+        Err(Error::Operation(_)) => Vec::new(),
+        Err(error) => {
+            *unread = Some(format!("{path} of the image cannot be read ({error})"));
+            Vec::new()
+        }
     }
-    let mut reader = filesystem.file_reader(&inode).ok()?;
+}
+
+fn read(filesystem: &Volume, path: &[u8]) -> Result<Vec<u8>, Error> {
+    let inode = filesystem.resolve(path, true)?;
     let mut list = Vec::new();
-    while let Some(piece) = reader.next_piece().ok()? {
+    if inode.size_bytes() > LIST_BYTES_MAX {
+        return Ok(list);
+    }
+    let mut reader = filesystem.file_reader(&inode)?;
+    while let Some(piece) = reader.next_piece()? {
         match piece {
             FilePiece::Data { bytes, .. } => list.extend_from_slice(bytes),
             FilePiece::Hole { length_bytes, .. } => {
-                list.resize(list.len().checked_add(usize::try_from(length_bytes).ok()?)?, 0);
+                let length = usize::try_from(length_bytes).unwrap_or(usize::MAX);
+                list.resize(list.len().saturating_add(length), 0);
             }
         }
     }
-    Some(list)
+    Ok(list)
 }
 
 #[cfg(test)]

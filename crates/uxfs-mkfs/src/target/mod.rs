@@ -267,8 +267,9 @@ impl Target {
         let now_bytes = metadata.len();
         let bytes = match (size, part.length_bytes) {
             (FileSize::Present, None) => part_size(part, now_bytes)?,
-            (FileSize::AtLeast(bytes), None) => bytes.max(now_bytes.saturating_sub(part.start_bytes)),
-            (FileSize::Exactly(bytes), None) => bytes,
+            (FileSize::AtLeast(bytes), None) if part.is_whole() => bytes.max(now_bytes),
+            // What lies behind the file system is not its own.
+            (FileSize::AtLeast(bytes) | FileSize::Exactly(bytes), None) => bytes,
             (asked, Some(_)) => {
                 let length_bytes = part_size(part, now_bytes)?;
                 asked.require_room_in(length_bytes)?;
@@ -305,6 +306,10 @@ impl Target {
         if matches!(size, FileSize::AtLeast(asked) | FileSize::Exactly(asked) if asked > bytes) {
             return Err(TargetError::FixedSize);
         }
+        let bytes = match size {
+            FileSize::AtLeast(asked) | FileSize::Exactly(asked) if part.start_bytes > 0 => asked,
+            _ => bytes,
+        };
         Ok(Self {
             path: path.to_path_buf(),
             claimed: Some(claimed),

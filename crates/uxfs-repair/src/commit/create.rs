@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     hash::{BuildHasher, Hasher, RandomState},
-    io::{self, BufWriter, Seek, SeekFrom, Write},
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
     ops::Range,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use super::{
     differences::{Differences, Totals},
     error::CommitError,
     head::Head,
-    header::{HEADER_BYTES, Header, RecordHeader},
+    header::{self, HEADER_BYTES, Header, RecordHeader},
     undo_file::{Facts, UndoFile},
     with_suffix,
 };
@@ -74,6 +74,10 @@ struct Part {
 impl Part {
     fn create(path: &Path) -> io::Result<Self> {
         let path = with_suffix(path, ".part");
+        if is_of_others(&path) {
+            let words = "a file of this name is there, and no undo file that was cut off";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{}: {words}", path.display())));
+        }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -89,6 +93,18 @@ impl Part {
         self.is_done = true;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+/// Whether there is a file that no killed attempt has left: such a file begins with zeros, or with a header.
+fn is_of_others(path: &Path) -> bool {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let mut beginning = Vec::new();
+    let read = is_file.then(|| File::open(path)?.take(HEADER_BYTES).read_to_end(&mut beginning));
+    match read {
+        None => false,
+        Some(Err(_)) => true,
+        Some(Ok(_)) => !beginning.iter().all(|byte| *byte == 0) && !header::is_header(&beginning),
     }
 }
 

@@ -21,6 +21,12 @@ use super::{
 };
 
 const MAGIC: [u8; 8] = *b"UXFSundo";
+
+/// Whether these bytes begin as a header.
+pub(super) fn is_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
 const VERSION: u32 = 1;
 const CHECKSUM_OFFSET_BYTES: u32 = 12;
 /// Bytes of the header of a file.

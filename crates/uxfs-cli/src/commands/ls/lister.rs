@@ -105,7 +105,7 @@ impl<'a> Lister<'a> {
             },
         };
         let people = || match is_long && !settings.numeric {
-            true => PeopleNames::of_image(volume),
+            true => PeopleNames::of_image_with_notice(volume),
             false => PeopleNames::default(),
         };
         let table = Table::new(

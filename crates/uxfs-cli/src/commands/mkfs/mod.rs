@@ -106,6 +106,12 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     if !arguments.force && (is_for_its_contents || !matches!(size, FileSize::Exactly(_))) {
         target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
     }
+    if !arguments.force && target.made_file().is_none() {
+        let superblock = layout.superblock(identity.uuid);
+        let block_bytes = u64::from(superblock.block_size_bytes.get());
+        let size_bytes = superblock.data_blocks.get().saturating_mul(block_bytes);
+        arguments.place.refuse_over_partitions(path, size_bytes)?;
+    }
     empty::check(&layout, &identity)?;
     if let Some(filling) = &mut filling {
         let checked = filling.check(arguments);

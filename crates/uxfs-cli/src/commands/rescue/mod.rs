@@ -214,6 +214,10 @@ impl Arguments {
         if let Some(archive) = &self.place.tar {
             destination::must_take(archive, "an archive")?;
         }
+        // Nothing of the host is replaced before it is known that all of it can be written.
+        for output in self.place.to.iter().chain(&self.place.tar).chain(&self.manifest) {
+            destination::must_have_folder(output)?;
+        }
         if let (Some(archive), Some(manifest)) = (&self.place.tar, &self.manifest) {
             overwrite::refuse_same_outputs(archive, manifest)?;
         }

@@ -94,8 +94,24 @@ impl<'v> Lookup<'v> {
 
     /// Names by number.
     pub fn names(&self) -> Names {
-        let names = self.names.get_or_init(|| Rc::new(PeopleNames::of_image(self.volume)));
+        let names = self.names.get_or_init(|| Rc::new(PeopleNames::of_image_with_notice(self.volume)));
         Rc::clone(names)
+    }
+
+    /// The same, for a test that is wrong where a list cannot be read.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn all_names(&self) -> Result<Names, String> {
+        let names = self.names.get_or_init(|| Rc::new(PeopleNames::of_image(self.volume)));
+        match names.unread() {
+            Some(unread) => {
+                let failure = Failure::corruption(unread.to_owned());
+                *self.trouble.borrow_mut() = Some(failure);
+                Err(unread.to_owned())
+            }
+            None => Ok(Rc::clone(names)),
+        }
     }
 
     fn people(&self) -> &People {

@@ -137,8 +137,8 @@ fn by_lookup(parser: &mut Parser<'_, '_>, name: &str) -> Result<Test, String> {
             let group = parser.argument(name)?;
             Test::Group(Comparison::equal(parser.lookup.group(group).map_err(about)?.into()))
         }
-        "-nouser" => Test::NoUser(parser.lookup.names()),
-        "-nogroup" => Test::NoGroup(parser.lookup.names()),
+        "-nouser" => Test::NoUser(parser.lookup.all_names()?),
+        "-nogroup" => Test::NoGroup(parser.lookup.all_names()?),
         "-samefile" => {
             let file = parser.argument(name)?;
             Test::Inode(Comparison::equal(parser.lookup.file(file).map_err(about)?.number.get()))

@@ -57,6 +57,13 @@ fn a_file_that_is_there_is_kept_unless_it_may_be_replaced() {
     assert!(matches!(refused, Err(CommitError::Exists(_))), "{refused:?}");
     assert_eq!(fs::read(&about.path).unwrap(), b"the way back");
     let replacing = About { existing: Existing::Replace, ..about.clone() };
+    // Of another program.
+    fs::remove_file(&part).unwrap();
+    fs::write(&part, "a video that is not complete").unwrap();
+    let refused = prepare(&*old, &*new, &fixture.ranges, &replacing);
+    assert!(matches!(refused, Err(CommitError::File { .. })), "{refused:?}");
+    assert_eq!(fs::read(&part).unwrap(), b"a video that is not complete");
+    fs::write(&part, [0; 5000]).unwrap();
     let file = prepare(&*old, &*new, &fixture.ranges, &replacing).unwrap().unwrap();
     file.check().unwrap();
     assert_eq!(names(fixture.folder.path()), ["image.uxfs-undo"]);
