@@ -59,7 +59,7 @@ pub(crate) fn mend(
     };
     for inode in work.damaged_inodes.iter().filter(|inode| !is_logged(inode)) {
         let bytes = read_inode(stage, *inode)?;
-        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage, work) {
+        if let Some((mended, fault)) = neutral_inode(bytes, *inode, (volume, stage), work) {
             let size_bytes = InodeCore::SIZE_BYTES;
             change_core(stage, *inode, |core, forks| {
                 if let (Some(new), Some(new_forks)) =
@@ -79,7 +79,7 @@ pub(crate) fn mend(
 fn neutral_inode(
     mut bytes: Vec<u8>,
     inode: InodeNumber,
-    stage: &Stage,
+    (volume, stage): (&Volume, &Stage),
     work: &Work,
 ) -> Option<(Vec<u8>, InodeFault)> {
     let geometry = stage.geometry();
@@ -88,18 +88,31 @@ fn neutral_inode(
     if other.is_some_and(|other| work.damaged_inodes.contains(&other) || is_elsewhere(stage, other, &bytes)) {
         return None;
     }
+    if other.is_some() && is_internal(volume, inode) {
+        // An empty one is right in any case: without a realtime section they hold nothing.
+        return None;
+    }
     let is_made = neutral::make(&mut bytes, inode, geometry);
     // Its mode is gone as well: what names it may say which type it had.
     let is_free = InodeCore::prefix_of(&bytes).is_none_or(InodeCore::is_free);
     (is_made && !is_free).then_some((bytes, fault))
 }
 
-/// Whether an inode lies at its own place too: then this one was written to the wrong place.
+/// Whether this is an inode that the superblock names, of a file system without a realtime section.
+fn is_internal(volume: &Volume, inode: InodeNumber) -> bool {
+    let superblock = volume.superblock();
+    let internal = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
+    superblock.realtime_blocks.get() == 0 && internal.contains(&inode.get())
+}
+
+/// Whether an inode lies at its own place too: then this one was written to the wrong place. There it may have been removed since, which
+/// adds one to its generation.
 fn is_elsewhere(stage: &Stage, number: InodeNumber, bytes: &[u8]) -> bool {
     let is_own = read_inode(stage, number).is_ok_and(|there| {
         let (there, here) = (InodeCore::prefix_of(&there), InodeCore::prefix_of(bytes));
         there.zip(here).is_some_and(|(there, here)| {
-            there.number == here.number && there.generation == here.generation && !there.is_free()
+            let lives = u32::from(there.is_free());
+            there.number == here.number && there.generation.get() == here.generation.get().wrapping_add(lives)
         })
     });
     stage.geometry().split_inode_number(number).is_some() && is_own

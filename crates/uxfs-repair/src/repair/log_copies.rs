@@ -60,6 +60,11 @@ pub(super) fn restore(
     let mut is_any = false;
     for block in blocks {
         let Some(bytes) = block_of(volume, stage, &copies, block) else { continue };
+        let mut there = vec![0; bytes.len()];
+        if stage.read_at(block.sector, &mut there).is_ok() && there == bytes {
+            // What is wrong with it is in another block.
+            continue;
+        }
         stage.write_at(block.sector, &bytes)?;
         let DamagedBlock { inode, sector, structure } = *block;
         actions.push(Action::BlockFromLog { structure, inode, sector });

@@ -76,8 +76,14 @@ fn move_inodes(stage: &Stage, work: &Work, actions: &mut Vec<Action>) -> Result<
             homes.insert(home, (lsn, *place, bytes));
         }
     }
-    for (home, (_, from, bytes)) in homes {
-        let fault = verify_inode(&read_inode(stage, home)?, home, geometry).err();
+    for (home, (lsn, from, bytes)) in homes {
+        let there = read_inode(stage, home)?;
+        let there = verify_inode(&there, home, geometry);
+        if there.as_ref().is_ok_and(|core| core.lsn.get() >= lsn.get()) {
+            // It is home already, or newer there: the index is wrong.
+            continue;
+        }
+        let fault = there.err();
         put_inode(stage, home, &bytes)?;
         let is_free = InodeCore::prefix_of(&bytes).is_none_or(InodeCore::is_free);
         actions.push(match is_free {

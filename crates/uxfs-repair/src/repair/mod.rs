@@ -322,6 +322,10 @@ impl<'r> Repair<'r> {
         let mut is_new = false;
         for action in self.actions.iter().skip(from) {
             is_new |= self.done.insert(sum_of(action));
+            if let Action::UnlinkedFreed { inode } = action {
+                // What the log has of it is older: it must not come back.
+                self.given_up.insert(*inode);
+            }
         }
         is_new
     }
@@ -448,7 +452,8 @@ impl<'r> Repair<'r> {
         bit_flips::correct(volume, stage, &work.suspects, &mut self.actions)?;
         if !work.older.is_empty() {
             let log = self.log();
-            older::bring_up_to_date(volume, stage, log, &work.older, &mut self.actions)?;
+            let older = (work.older.as_slice(), &self.given_up);
+            older::bring_up_to_date(volume, stage, log, older, &mut self.actions)?;
         }
         if !work.contradicted.is_empty() {
             let log = self.log();

@@ -43,6 +43,8 @@ impl Repair<'_> {
         if changes.is_empty(&decision, &gathered) {
             return Ok(());
         }
+        // What the log has of these is older: they must not come back.
+        self.given_up.extend(&decision.unlinked);
         if changes.write_inodes(volume, stage, &gathered, &decision)? {
             // The blocks of what was emptied are free now, and directories that were made again are in use.
             let options = OpeningOptions { ignore_log: true, ..self.opening_options() };

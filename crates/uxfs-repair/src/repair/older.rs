@@ -39,7 +39,7 @@ pub(super) fn bring_up_to_date(
     volume: &Volume,
     stage: &Stage,
     log: Option<&dyn BlockDevice>,
-    older: &[OlderMetadata],
+    (older, given_up): (&[OlderMetadata], &BTreeSet<InodeNumber>),
     actions: &mut Vec<Action>,
 ) -> Result<()> {
     let (mut wanted, mut groups) = (Wanted::default(), BTreeSet::new());
@@ -69,7 +69,7 @@ pub(super) fn bring_up_to_date(
             MetadataOwner::Inode(inode) => bring_block(volume, stage, &copies, inode, older, actions)?,
         }
     }
-    bring_inodes_of(stage, &copies, &groups, actions)
+    bring_inodes_of(stage, &copies, (&groups, given_up), actions)
 }
 
 /// Inodes of groups whose headers or btrees are older than the log says: what is on the device may be from a time before an inode was
@@ -77,7 +77,7 @@ pub(super) fn bring_up_to_date(
 fn bring_inodes_of(
     stage: &Stage,
     copies: &LogCopies,
-    groups: &BTreeSet<AgNumber>,
+    (groups, given_up): (&BTreeSet<AgNumber>, &BTreeSet<InodeNumber>),
     actions: &mut Vec<Action>,
 ) -> Result<()> {
     let geometry = stage.geometry();
@@ -85,7 +85,7 @@ fn bring_inodes_of(
         let is_of_group =
             geometry.split_inode_number(inode).is_some_and(|(group, _)| groups.contains(&group));
         let is_in_use = copy.core().is_some_and(|core| !core.is_free());
-        if !is_of_group || !is_in_use || !copy.is_whole() {
+        if !is_of_group || !is_in_use || !copy.is_whole() || given_up.contains(&inode) {
             continue;
         }
         let device = read_inode(stage, inode)?;
