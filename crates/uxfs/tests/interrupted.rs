@@ -56,7 +56,10 @@ impl Waiting {
 
     fn end(self, signal: Signal) -> String {
         self.reads_on();
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        // As timeout(1) does: to the process, and to the group that it is in.
+        for _ in 0..2 {
+            kill_process(Pid::from_child(&self.child), signal).unwrap();
+        }
         let Self { child, _input } = self;
         let output = child.wait_with_output().unwrap();
         let words = String::from_utf8(output.stderr).unwrap();

@@ -104,25 +104,26 @@ impl<'a> Lister<'a> {
                 contexts: settings.context,
             },
         };
-        let people = || match is_long && !settings.numeric {
-            true => PeopleNames::of_image_with_notice(volume),
+        let people = match is_long && !settings.numeric {
+            true => PeopleNames::of_image(volume),
             false => PeopleNames::default(),
         };
-        let table = Table::new(
-            settings,
-            if json { PeopleNames::default() } else { people() },
-            paint,
-            output.is_terminal(),
-        );
+        let mut complaints = Complaints::default();
+        if let Some(unread) = people.unread() {
+            complaints.tell(&Failure::corruption(format!("{unread}: owners are shown by number")));
+        }
+        let (of_documents, of_table) =
+            if json { (people, PeopleNames::default()) } else { (PeopleNames::default(), people) };
+        let table = Table::new(settings, of_table, paint, output.is_terminal());
         Self {
             volume,
             settings,
             json,
             reader: Reader::new(volume, settings, needs),
             table,
-            people: if json { people() } else { PeopleNames::default() },
+            people: of_documents,
             output,
-            complaints: Complaints::default(),
+            complaints,
             visited: InodeSet::default(),
             has_output: false,
             has_headings: settings.recursive,
