@@ -172,26 +172,31 @@ fn the_library_and_xfs_info_read_all_forms() {
     }
 }
 
-/// Each golden image in one form of qcow2 and in one that is compressed.
+/// Each golden image in one of the forms: in turn one of qcow2 and one that is compressed.
 #[test]
 fn golden_images_are_listed_in_all_forms() {
     require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let (disks, compressed): (Vec<&Way>, Vec<&Way>) = WAYS.iter().partition(|way| way.is_qcow2());
+    let disks_of_long: Vec<&Way> =
+        disks.iter().copied().filter(|way| !["qcow2-512", "qcow2-ahead"].contains(&way.name)).collect();
     let mut images = GoldenImage::all().unwrap();
     images.push(GoldenImage::dirty_log());
     for (number, image) in images.iter().enumerate() {
         let plain = image.unpacked().unwrap();
         let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
-        // To compress terabytes of holes takes hours.
-        let is_long = fs::metadata(&plain).unwrap().len() > 1 << 30;
-        let ways = [disks[number % disks.len()], compressed[number % compressed.len()]];
-        for way in ways.into_iter().filter(|way| way.is_qcow2() || !is_long) {
-            let packed = way.pack(&plain, folder.path());
-            let found = run(&["ls", "-lR", "IMAGE"], &[], &packed, Some(way));
-            assert!(found == expected, "{} {}: {}", image.name(), way.name, found.2);
-            fs::remove_file(packed).unwrap();
-        }
+        // To compress terabytes of holes takes hours; tables of small clusters, or made ahead, are large.
+        let is_long = fs::metadata(&plain).unwrap().len() > 512 << 20;
+        let all = match () {
+            () if is_long => &disks_of_long,
+            () if number % 2 == 0 => &disks,
+            () => &compressed,
+        };
+        let way = all[number / 2 % all.len()];
+        let packed = way.pack(&plain, folder.path());
+        let found = run(&["ls", "-lR", "IMAGE"], &[], &packed, Some(way));
+        assert!(found == expected, "{} {}: {}", image.name(), way.name, found.2);
+        fs::remove_file(packed).unwrap();
     }
 }
 
@@ -226,7 +231,7 @@ fn partitions_are_found_in_all_forms() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let plain = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
     let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
-    for (kind, step) in [("gpt", 1), ("mbr", 3)] {
+    for (kind, step) in [("gpt", 2), ("mbr", 5)] {
         let disk = partitioned(folder.path(), &plain, kind);
         let label = if kind == "gpt" { "root" } else { "2" };
         let told = uxfs(&["ls", text(&disk)]);

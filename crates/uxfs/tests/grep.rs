@@ -321,4 +321,14 @@ fn exit_codes_are_those_of_grep() {
     let patterns = folder.path().join("patterns");
     fs::write(&patterns, "thread\nneedle\n").unwrap();
     assert_eq!(succeeds(&["grep", "-Ff", text(&patterns), image]), "/file:a needle\n");
+    // In the other dialect of grep this would be found.
+    for (words, is_told) in
+        [(["-e", r"needle\|x"], true), (["-Fe", r"needle\|x"], false), (["-e", "x|y"], false)]
+    {
+        let output = uxfs(&["grep", words[0], words[1], image]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains("grep -E")), (Some(1), is_told), "{words:?}: {said}");
+    }
+    // A list of patterns that never ends.
+    assert_eq!(code(&["grep", "-f", "/dev/zero", image]), 2);
 }

@@ -259,6 +259,32 @@ fn loop_devices_lead_to_their_files() {
     assert!(before == fs::read(&image).unwrap());
 }
 
+#[test]
+fn what_cannot_be_written_as_a_whole_replaces_nothing() {
+    let bench = Bench::new();
+    let (image, kept, missing) = (&bench.path("image"), &bench.path("kept"), &bench.path("missing/output"));
+    fs::write(kept, "kept").unwrap();
+    for arguments in [
+        &["rescue", image, "--to", missing, "--manifest", kept][..],
+        &["rescue", image, "--tar", missing, "--manifest", kept],
+        &["rescue", image, "--tar", kept, "--manifest", missing],
+    ] {
+        let output = uxfs(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", told(&output));
+        assert!(told(&output).contains("no such directory"), "{arguments:?}: {}", told(&output));
+        assert_eq!(fs::read_to_string(kept).unwrap(), "kept", "{arguments:?}");
+    }
+    // A limit on the length of files stands for a host that is full.
+    let new = &bench.path("new");
+    for command in ["metadump IMAGE NEW", "extract IMAGE / --tar NEW"] {
+        let command = command.replace("IMAGE", image).replace("NEW", new);
+        let script = format!("trap '' XFSZ; ulimit -f 4; exec {} {command}", env!("CARGO_BIN_EXE_uxfs"));
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert!(!output.status.success(), "{command}");
+        assert!(!Path::new(new).exists(), "{command}: {}", told(&output));
+    }
+}
+
 /// A device or pipe that is named takes the bytes, as with cp. No file takes the place of a device.
 #[test]
 fn devices_and_pipes_of_the_host_stay() {

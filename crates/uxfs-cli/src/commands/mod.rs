@@ -177,7 +177,7 @@ pub enum Command {
     Parents(OnImage<parents::Arguments>),
     /// Show a histogram of free extents
     Freespace(OnImage<freespace::Arguments>),
-    /// Tell what differs between two images, or an image and a directory of the host
+    /// Tell what differs between images, or an image and a directory
     Diff(Box<diff::Arguments>),
     /// Search files for lines, like grep
     Grep(Box<grep::Arguments>),
@@ -229,19 +229,19 @@ pub enum Command {
     Check(check::Arguments),
     /// Mend a file system, from all that is known of it in several places
     Repair(repair::Arguments),
-    /// Save what can be had of a damaged image or a failing device, best files first, and say what is whole
+    /// Save files of a damaged image or failing device, and say which are whole
     Rescue(rescue::Arguments),
     /// Take a repair back: restore what it changed, byte for byte
     Undo(undo::Arguments),
-    /// Write the metadata of a file system to a file, without contents and names, as xfs_metadump does
+    /// Write metadata to a file, without contents and names, as xfs_metadump does
     Metadump(metadump::Arguments),
     /// Make an image of dumped metadata
     Mdrestore(mdrestore::Arguments),
-    /// Copy a whole file system, only what is in use, to files or devices, as xfs_copy does
+    /// Copy a file system, only what is in use, as xfs_copy does
     Copy(copy::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
-    /// Run benchmarks: by system calls on a mounted file system, or in process on an image
+    /// Run benchmarks on a mounted file system, or in process on an image
     Bench(bench::Arguments),
     /// Show the commands, the help of one, or a topic
     Help(help::Arguments),

@@ -261,6 +261,10 @@ fn refusal_by_fusermount(error: &FusermountError, entry: &MountEntry) -> (Kind, 
                 format!("the user with the number {user} has mounted it, and may unmount it, as root may");
             (Kind::Permission, words)
         }
+        (_, FusermountError::Refused { .. }) if !Path::new("/etc/mtab").exists() => {
+            let words = format!("{error}; it needs /etc/mtab: as root, ln -s /proc/self/mounts /etc/mtab");
+            (Kind::Unavailable, words)
+        }
         (_, FusermountError::Refused { .. }) => (Kind::InUse, error.to_string()),
         _ => (cause_of(error).map_or(Kind::Failed, |(kind, _)| kind), error.to_string()),
     }

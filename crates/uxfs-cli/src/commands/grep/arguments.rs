@@ -1,6 +1,12 @@
 //! The options of `uxfs grep`.
 
-use std::{ffi::OsString, fs, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -10,6 +16,8 @@ use crate::{
     failure::{Exit, Failure},
     glob::GlobArguments,
     image::ImageArguments,
+    kind::Note,
+    output::notice,
 };
 
 /// Memory for the automata of a pattern.
@@ -292,7 +300,7 @@ impl Options {
             texts.extend(pattern.as_bytes().split(|byte| *byte == b'\n').map(<[u8]>::to_vec));
         }
         for file in &patterns.pattern_files {
-            let read = fs::read(file).map_err(|error| {
+            let read = read_patterns(Path::new(file)).map_err(|error| {
                 let failure = Failure::caused_by(&error).with_exit(Exit::Usage);
                 failure.about("cannot read").about_host(Path::new(file))
             })?;
@@ -320,6 +328,18 @@ impl Options {
             .map_err(|error| Failure::usage(format!("the pattern is wrong: {error}")))
     }
 
+    /// Tells that nothing was found with a pattern that means something else to grep without -E.
+    pub(super) fn tell_other_dialect(&self, operand: Option<&OsString>) {
+        let patterns = &self.patterns;
+        let has_bar = |pattern: &OsString| pattern.as_bytes().windows(2).any(|pair| pair == br"\|");
+        if !patterns.fixed_strings && operand.into_iter().chain(&patterns.expressions).any(has_bar) {
+            notice!(
+                Note::Option,
+                r"nothing found: patterns are those of grep -E, in which \| is the character |, and | stands between alternatives"
+            );
+        }
+    }
+
     fn expression(&self, text: &[u8]) -> Result<String, Failure> {
         let expression = self.part(text)?;
         Ok(match self.patterns.null_data && self.patterns.line_regexp {
@@ -343,6 +363,16 @@ impl Options {
         let text =
             text.map_err(|_| Failure::usage(r"a pattern must be UTF-8: (?-u:\xff) stands for a byte"))?;
         Ok(text.to_owned())
+    }
+}
+
+/// A file of patterns. One that is too long could not be compiled, and may be a device that never ends.
+fn read_patterns(file: &Path) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    File::open(file)?.take(PATTERN_BYTES_MAX as u64 + 1).read_to_end(&mut read)?;
+    match read.len() > PATTERN_BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(read),
     }
 }
 

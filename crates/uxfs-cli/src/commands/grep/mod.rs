@@ -33,7 +33,11 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         set_image(&image.image);
         let opened = image.open()?;
         let context = Context { image: Some(image.image.clone()), ..context.clone() };
-        opened.conclude(Search::new(&opened, &arguments.options, &matcher, &context).run(&paths, &context))
+        let found = Search::new(&opened, &arguments.options, &matcher, &context).run(&paths, &context);
+        if matches!(found, Ok(Exit::Failed)) {
+            arguments.options.tell_other_dialect(pattern.as_ref());
+        }
+        opened.conclude(found)
     };
     done().map_err(Failure::into_trouble)
 }

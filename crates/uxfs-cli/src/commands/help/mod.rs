@@ -134,6 +134,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_overview_fits_a_usual_terminal() {
+        let mut uxfs = crate::command();
+        uxfs.build();
+        let overview = overview(&uxfs);
+        let long: Vec<_> = overview.lines().filter(|line| line.len() > 92).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
     fn each_command_is_in_one_group() {
         let of_command_line = crate::command();
         let of_command_line: BTreeSet<_> =
