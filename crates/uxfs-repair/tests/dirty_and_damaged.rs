@@ -52,6 +52,8 @@ fn damages() -> Vec<Damage> {
         Damage::Metadata(5),
         Damage::Metadata(11),
         Damage::Metadata(29),
+        Damage::Metadata(3),
+        Damage::Metadata(7),
         Damage::Misplaced(3, 0),
         Damage::Misplaced(1, 2),
     ];
@@ -72,7 +74,12 @@ fn stopped(shape: &[&str], folder: &Path) -> PathBuf {
             fs::write(path.join(format!("f{file}")), [b'x'; 100]).unwrap();
         }
         for file in (0..FILES).step_by(3) {
-            open.push(File::open(path.join(format!("f{file}"))).unwrap());
+            let removed = File::open(path.join(format!("f{file}"))).unwrap();
+            for attribute in 0..6 {
+                let (name, flags) = (format!("user.{attribute}"), rustix::fs::XattrFlags::empty());
+                rustix::fs::fsetxattr(&removed, name, &[b'v'; 900], flags).unwrap();
+            }
+            open.push(removed);
             fs::remove_file(path.join(format!("f{file}"))).unwrap();
         }
         for _ in 0..5 {
@@ -157,5 +164,5 @@ fn a_repair_of_a_dirty_log_and_damage_comes_to_an_end() {
         });
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
-    assert_eq!(count, 110);
+    assert_eq!(count, 130);
 }
