@@ -60,7 +60,7 @@ pub(crate) fn table(
     sector_size_bytes: u64,
 ) -> Result<Option<PartitionTable>, TableError> {
     let signature = record.disk_signature.get();
-    let own = vec![0..sector_size_bytes];
+    let own = std::iter::once(0..sector_size_bytes).collect();
     let entries = Vec::new();
     let mut reader =
         Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries, own };

@@ -108,7 +108,8 @@ fn plant(image: &Path, damage: Damage) {
     let block_bytes = u64::from(geometry.block_size_bytes);
     match damage {
         Damage::Headers(group) => {
-            zero((group * u64::from(geometry.ag_blocks) << geometry.block_log) + 512, 3 * 512);
+            let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+            zero(group * group_bytes + 512, 3 * 512);
         }
         Damage::Log(step) => {
             let start =

@@ -327,6 +327,11 @@ impl Target {
         self.claimed.as_ref().filter(|_| self.is_new).map(|claimed| &claimed.file)
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The facts for the layout.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts

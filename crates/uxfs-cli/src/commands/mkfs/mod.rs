@@ -101,16 +101,10 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     target.made_file().into_iter().for_each(|file| remains::made(path, file));
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
-    // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
-    let is_for_its_contents = filling.is_some() || arguments.place.is_given();
-    if !arguments.force && (is_for_its_contents || !matches!(size, FileSize::Exactly(_))) {
-        target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
-    }
-    if !arguments.force && target.made_file().is_none() {
-        let superblock = layout.superblock(identity.uuid);
-        let block_bytes = u64::from(superblock.block_size_bytes.get());
-        let size_bytes = superblock.data_blocks.get().saturating_mul(block_bytes);
-        arguments.place.refuse_over_partitions(path, size_bytes)?;
+    if !arguments.force {
+        // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
+        let is_emptied = matches!(size, FileSize::Exactly(_)) && filling.is_none();
+        refuse_what_is_there(arguments, &target, is_emptied, &layout.superblock(identity.uuid))?;
     }
     empty::check(&layout, &identity)?;
     if let Some(filling) = &mut filling {
@@ -146,6 +140,23 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     }
     printed?;
     Ok(filled::exit(made.report.as_ref()))
+}
+
+fn refuse_what_is_there(
+    arguments: &Arguments,
+    target: &Target,
+    is_emptied: bool,
+    superblock: &Superblock,
+) -> Result<(), Failure> {
+    let path = target.path();
+    if arguments.place.is_given() || !is_emptied {
+        target.refuse_occupied().map_err(|error| occupied(error, arguments, path))?;
+    }
+    if target.made_file().is_some() {
+        return Ok(());
+    }
+    let block_bytes = u64::from(superblock.block_size_bytes.get());
+    arguments.place.refuse_over_partitions(path, superblock.data_blocks.get().saturating_mul(block_bytes))
 }
 
 /// What has been made.
