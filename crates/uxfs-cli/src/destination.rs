@@ -89,13 +89,13 @@ pub(crate) enum Taker {
     At(PathBuf),
 }
 
-/// What this path leads to, unless it is a file or directory, or nothing is there.
+/// What this path leads to, unless it is a file or directory, or nothing that can be looked at is there.
 ///
 /// # Errors
 /// It is a block device. The host.
 pub(crate) fn taker(path: &Path) -> Result<Option<Taker>, Failure> {
-    let found = fs::metadata(path).ok().map(|found| found.file_type());
-    if found.is_some_and(|found| found.is_block_device()) {
+    let Ok(found) = fs::metadata(path) else { return Ok(None) };
+    if found.file_type().is_block_device() {
         return Err(Failure::usage("it is a disk, and only cat and a redirection write to one"))
             .about_host(path);
     }
