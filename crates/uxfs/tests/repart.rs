@@ -12,6 +12,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -33,6 +34,8 @@ use uxfs_testkit::{
 
 /// All identifiers of a disk come from it.
 const SEED: &str = "--seed=11111111-2222-3333-4444-555555555555";
+/// One run at a time.
+static RUNS: Mutex<()> = Mutex::new(());
 /// Of the superblock: what depends on where files lie, and on the moment.
 const COUNTS: [&str; 5] = ["icount", "ifree", "fdblocks", "crc", "lsn"];
 /// The first systemd that makes file systems without devices.
@@ -258,7 +261,11 @@ impl Workshop {
         command.arg(format!("--root={}", text(&self.path("source"))));
         command.arg(format!("--definitions={}", text(&self.path("definitions"))));
         command.arg(self.path("disk")).env("PATH", folders).env("TMPDIR", self.path("temporary"));
-        let output = command.envs(environment.iter().copied()).output().unwrap();
+        let output = {
+            // One seed gives one UUID, and the kernel mounts no two file systems of one UUID.
+            let _one = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+            command.envs(environment.iter().copied()).output().unwrap()
+        };
         self.leaves_no_devices();
         output
     }
