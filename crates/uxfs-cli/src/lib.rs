@@ -139,11 +139,16 @@ pub(crate) fn print_usage(error: &clap::Error, json: bool) -> Exit {
 
 /// Prints what clap has to say. As a drop-in, an error begins with the name of the tool.
 pub(crate) fn print_clap(error: &clap::Error) -> io::Result<()> {
-    let words = error.to_string();
+    // As a drop-in the command has no name beside that of the tool.
+    let words = error.to_string().replace("mkfs.xfs mkfs", MKFS_LINK);
     match words.strip_prefix("error: ").filter(|_| program() != "uxfs") {
         Some(words) => {
             say!("{}", words.trim_end());
             Ok(())
+        }
+        None if program() == MKFS_LINK && !error.use_stderr() => {
+            let mut stdout = io::stdout();
+            stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush())
         }
         None => error.print().and_then(|()| io::stdout().flush()),
     }

@@ -405,6 +405,13 @@ fn versions_and_wrong_command_lines_are_those_of_the_tools() {
             let output = bench.call(tool, wrong);
             assert_eq!(output.status.code(), theirs(tool, wrong).status.code(), "{tool} {wrong:?}");
             assert!(words(&output).starts_with(&format!("{tool}: ")), "{tool} {wrong:?}: {}", words(&output));
+            assert!(
+                !words(&output).contains(&format!("{tool} mkfs")),
+                "{tool} {wrong:?}: {}",
+                words(&output)
+            );
         }
     }
+    let help = printed(&bench.call("mkfs.xfs", &["--help"]));
+    assert!(help.contains("Usage: mkfs.xfs [OPTIONS] [IMAGE]"), "{help}");
 }
