@@ -158,9 +158,11 @@ fn watch() {
     for signal in &signals {
         let _ = flag::register_conditional_default(*signal, Arc::clone(&may_end));
     }
-    let Ok(mut signals) = Signals::new(signals) else { return };
-    let handle = signals.handle();
     let may_end_now = Arc::clone(&may_end);
+    let Ok(mut signals) = Signals::new(signals) else {
+        return may_end_now.store(true, Relaxed);
+    };
+    let handle = signals.handle();
     let end_all = move || {
         for signal in signals.forever() {
             let may_end = Arc::clone(&may_end);

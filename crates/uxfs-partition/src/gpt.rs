@@ -32,8 +32,8 @@ pub(crate) fn read(
             let Some(bytes) = read_part(device, offset_bytes, sector_size_bytes)? else { continue };
             has_signature |= bytes.starts_with(&GptHeader::SIGNATURE);
             if let Some((entries, room)) = entries(device, &bytes, sector, sector_size_bytes)? {
-                let own = room.own(sector_size_bytes);
-                let table = PartitionTable::of(device, Scheme::Gpt, sector_size_bytes, entries, own);
+                let ranges = room.table_ranges(sector_size_bytes);
+                let table = PartitionTable::of(device, Scheme::Gpt, sector_size_bytes, entries, ranges);
                 return Ok(Some(PartitionTable { is_backup, ..table }));
             }
         }
@@ -92,7 +92,7 @@ impl Room {
 
     /// What the table takes on the disk, in bytes: both headers and both arrays. The array of the other header has one place by the
     /// specification, between that header and the partitions.
-    fn own(&self, sector_size_bytes: u64) -> Vec<Range<u64>> {
+    fn table_ranges(&self, sector_size_bytes: u64) -> Vec<Range<u64>> {
         let Self { header, array_sectors } = self;
         let (own, other) = (header.own_sector.get(), header.other_sector.get());
         let array_of_other =

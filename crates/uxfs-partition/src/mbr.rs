@@ -60,10 +60,10 @@ pub(crate) fn table(
     sector_size_bytes: u64,
 ) -> Result<Option<PartitionTable>, TableError> {
     let signature = record.disk_signature.get();
-    let own = std::iter::once(0..sector_size_bytes).collect();
+    let table_ranges = std::iter::once(0..sector_size_bytes).collect();
     let entries = Vec::new();
     let mut reader =
-        Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries, own };
+        Reader { device, sector_size_bytes, signature, next_logical: FIRST_LOGICAL, entries, table_ranges };
     for (found, number) in record.entries.iter().zip(1..).filter(|(found, _)| is_used(found)) {
         if is_extended(found) {
             reader.follow_chain(found)?;
@@ -75,8 +75,8 @@ pub(crate) fn table(
     entries.sort_by_key(|entry| entry.number);
     entries.truncate(MOST_PARTITIONS);
     let is_empty = entries.is_empty();
-    let table = |own| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries, own);
-    Ok((!is_empty).then(|| table(reader.own)))
+    let ranges = reader.table_ranges;
+    Ok((!is_empty).then(|| PartitionTable::of(device, Scheme::Mbr, sector_size_bytes, entries, ranges)))
 }
 
 /// Reads the entries of a disk.
@@ -89,7 +89,7 @@ struct Reader<'d> {
     next_logical: u32,
     entries: Vec<Entry>,
     /// The records themselves, in bytes.
-    own: Vec<Range<u64>>,
+    table_ranges: Vec<Range<u64>>,
 }
 
 impl Reader<'_> {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         while seen.insert(sector) && seen.len() <= MOST_PARTITIONS && self.entries.len() < MOST_PARTITIONS {
             let offset_bytes = sector.saturating_mul(self.sector_size_bytes);
             let Some(record) = read_signed(self.device, offset_bytes)? else { break };
-            self.own.push(offset_bytes..offset_bytes.saturating_add(self.sector_size_bytes));
+            self.table_ranges.push(offset_bytes..offset_bytes.saturating_add(self.sector_size_bytes));
             let used = || record.entries.iter().zip(0..).filter(|(found, _)| is_used(found));
             for (found, index) in used().filter(|(found, _)| !is_extended(found)) {
                 // Some programs leave rubbish in the last two.

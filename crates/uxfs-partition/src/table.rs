@@ -79,7 +79,7 @@ pub struct PartitionTable {
     /// partition lie.
     pub impossible: Vec<u32>,
     /// Parts of the disk that the table itself takes, in bytes.
-    pub own: Vec<Range<u64>>,
+    pub table_ranges: Vec<Range<u64>>,
     /// The table at the beginning of the disk is damaged, and this is the copy at its end.
     pub is_backup: bool,
 }
@@ -138,7 +138,7 @@ impl PartitionTable {
 
     /// Whether the table itself takes some of these bytes.
     pub fn is_itself_in(&self, part: &Range<u64>) -> bool {
-        self.own.iter().any(|own| share(own, part))
+        self.table_ranges.iter().any(|range| share(range, part))
     }
 
     /// From what is on the disk.
@@ -147,10 +147,10 @@ impl PartitionTable {
         scheme: Scheme,
         sector_size_bytes: u64,
         entries: Vec<Entry>,
-        own: Vec<Range<u64>>,
+        table_ranges: Vec<Range<u64>>,
     ) -> Self {
-        let mut table =
-            Self { scheme, partitions: Vec::new(), impossible: Vec::new(), own, is_backup: false };
+        let (partitions, impossible) = (Vec::new(), Vec::new());
+        let mut table = Self { scheme, partitions, impossible, table_ranges, is_backup: false };
         for entry in entries {
             let number = entry.number;
             match partition(entry, sector_size_bytes, device.size_bytes()) {

@@ -77,8 +77,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     }
     let mut tally = extract::Tally::new(context, None, arguments.quiet);
     if let (Some(Taker::At(place)), [(_, source)]) = (&taker, &sources[..]) {
-        let images: Vec<_> = context.image.iter().map(|image| overwrite::Input::image(image)).collect();
-        overwrite::refuse(target, &images)?;
+        if let Some(image) = &context.image {
+            overwrite::refuse(target, &[overwrite::Input::image(image)])?;
+        }
         let written_bytes = write_into(filesystem, source, target, place)?;
         tally.progress(&Counts { files: 1, data_bytes: written_bytes, ..Counts::default() });
         return Ok(tally.finish(false)?.max(complaints.exit()));

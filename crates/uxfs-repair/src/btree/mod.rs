@@ -10,4 +10,4 @@ pub(crate) mod build;
 pub(crate) mod search;
 pub(crate) mod walk;
 
-pub(crate) use walk::{TreeOwner, records_without_equal, walk, walk_optional};
+pub(crate) use walk::{TreeOwner, records_without_equal, visit_sound_blocks, walk, walk_optional};

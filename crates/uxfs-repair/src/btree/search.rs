@@ -4,7 +4,7 @@
 //! Blocks of an earlier tree stay on disk until something else is written there. What is found proves nothing before it was compared with
 //! something else.
 
-use std::{cmp::Reverse, marker::PhantomData, ops::ControlFlow};
+use std::{cmp::Reverse, marker::PhantomData};
 
 use uxfs_format::{
     btree::{
@@ -15,10 +15,7 @@ use uxfs_format::{
     seal::own_sector,
     units::{AgBlock, AgNumber, Lsn},
 };
-use uxfs_volume::{
-    btree::{BlockEvent, Tree},
-    volume::Volume,
-};
+use uxfs_volume::{btree::Tree, volume::Volume};
 
 /// Roots that are looked at: those that were written last.
 const MOST_ROOTS: usize = 16;
@@ -76,17 +73,4 @@ impl<'v, K: BtreeKind<Header = ShortBlockHeader>> Roots<'v, K> {
             Tree::of_group(volume, group, root.block, u32::from(root.level).saturating_add(1))
         })
     }
-}
-
-/// Gives each block of a tree to `take`. Gives whether none is damaged.
-pub(crate) fn visit_whole<K: BtreeKind>(tree: &Tree<'_, K>, take: &mut dyn FnMut(BtreeBlock<'_, K>)) -> bool {
-    let mut is_whole = true;
-    let _ = tree.visit_blocks(&mut |event| {
-        match event {
-            BlockEvent::Block { view, .. } => take(view),
-            BlockEvent::Damage(_) => is_whole = false,
-        }
-        ControlFlow::Continue(())
-    });
-    is_whole
 }

@@ -72,6 +72,22 @@ pub(crate) fn walk<K: BtreeKind>(
     found
 }
 
+/// Gives each sound block of a tree to `take`, without a finding. Gives whether there are no others.
+pub(crate) fn visit_sound_blocks<K: BtreeKind>(
+    tree: &Tree<'_, K>,
+    take: &mut dyn FnMut(BtreeBlock<'_, K>),
+) -> bool {
+    let mut is_whole = true;
+    let _ = tree.visit_blocks(&mut |event| {
+        match event {
+            BlockEvent::Block { view, .. } => take(view),
+            BlockEvent::Damage(_) => is_whole = false,
+        }
+        ControlFlow::Continue(())
+    });
+    is_whole
+}
+
 /// Compares the records of blocks with the fewest that they may have. The root may have any number, and so may the only child of
 /// a root that lies in an inode.
 struct Fill<'w, 'c> {

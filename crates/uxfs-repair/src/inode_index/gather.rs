@@ -11,10 +11,7 @@
 //! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
 //! alone prove nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{
     btree::{
@@ -28,14 +25,14 @@ use uxfs_format::{
     inode::{InodeCore, core, verify_inode},
     units::{AgBlock, AgInode, AgNumber, Lsn},
 };
-use uxfs_volume::{
-    btree::{BlockEvent, Tree},
-    error::Result,
-    volume::Volume,
-};
+use uxfs_volume::{btree::Tree, error::Result, volume::Volume};
 
 use super::search::FoundIndex;
-use crate::{allocation_group::sweep::sweep, btree::search::Roots, reverse_map::read::visit_group};
+use crate::{
+    allocation_group::sweep::sweep,
+    btree::{search::Roots, visit_sound_blocks},
+    reverse_map::read::visit_group,
+};
 
 /// Chunks of a group.
 #[derive(Debug, Clone, Default)]
@@ -116,15 +113,9 @@ fn records<K: BtreeKind<Record = InodeIndexRecord>>(
     tree: &Tree<'_, K>,
     geometry: &Geometry,
 ) -> (Vec<InodeChunk>, bool) {
-    let (mut chunks, mut is_complete) = (Vec::new(), true);
-    let _ = tree.visit_blocks(&mut |event| {
-        match event {
-            BlockEvent::Block { view, .. } => {
-                chunks.extend(view.records().iter().map(|record| as_chunk(record, geometry)));
-            }
-            BlockEvent::Damage(_) => is_complete = false,
-        }
-        ControlFlow::Continue(())
+    let mut chunks = Vec::new();
+    let is_complete = visit_sound_blocks(tree, &mut |view| {
+        chunks.extend(view.records().iter().map(|record| as_chunk(record, geometry)));
     });
     (chunks, is_complete)
 }

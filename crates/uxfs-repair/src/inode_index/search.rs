@@ -19,7 +19,7 @@ use uxfs_format::{
 use uxfs_volume::btree::Tree;
 
 use super::gather::as_chunk;
-use crate::btree::search::{Roots, visit_whole};
+use crate::btree::{search::Roots, visit_sound_blocks};
 
 /// An inode btree that no header leads to.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl FoundIndex {
 
     fn read(tree: &Tree<'_, InodeIndex>, geometry: &Geometry) -> Option<Self> {
         let mut found = Self::default();
-        let is_whole = visit_whole(tree, &mut |view| {
+        let is_whole = visit_sound_blocks(tree, &mut |view| {
             // A block that was never logged is as old as the file system.
             let written = Some(view.header().lsn()).filter(|lsn| *lsn != Lsn::NULL).unwrap_or_default();
             found.written = found.written.max(written);

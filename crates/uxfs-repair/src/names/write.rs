@@ -390,8 +390,8 @@ impl Writer<'_> {
 
     fn set_attributes(&mut self) -> Result<()> {
         self.actions.extend(self.gathered.access_lists.iter().cloned());
-        let is_there = |number: &InodeNumber| !self.decision.unlinked.contains(number);
-        for (number, attributes) in self.gathered.attributes.iter().filter(|(number, _)| is_there(number)) {
+        let (attributes, freed) = (&self.gathered.attributes, &self.decision.unlinked);
+        for (number, attributes) in attributes.iter().filter(|(number, _)| !freed.contains(number)) {
             let mut transaction = Transaction::begin(self.engine)?;
             let mut inode = transaction.load_inode(*number)?;
             for attribute in attributes {
@@ -413,8 +413,8 @@ impl Writer<'_> {
     }
 
     fn change_pointers(&mut self, pointers: &BTreeMap<InodeNumber, PointerChanges>) -> Result<()> {
-        let is_there = |number: &InodeNumber| !self.decision.unlinked.contains(number);
-        for (number, changes) in pointers.iter().filter(|(number, _)| is_there(number)) {
+        let freed = &self.decision.unlinked;
+        for (number, changes) in pointers.iter().filter(|(number, _)| !freed.contains(number)) {
             let mut transaction = Transaction::begin(self.engine)?;
             let mut inode = transaction.load_inode(*number)?;
             for (directory, name, generation) in &changes.removed {

@@ -179,6 +179,7 @@ pub fn repair_with_progress(
         match repair.pass(before)? {
             Pass::Done(remaining) => return Ok(repair.finish(remaining)),
             Pass::Changed(signature) => {
+                repair.give_up_freed(actions_before);
                 before = Some(signature).filter(|_| !repair.has_done_new(actions_before));
             }
         }
@@ -322,12 +323,17 @@ impl<'r> Repair<'r> {
         let mut is_new = false;
         for action in self.actions.iter().skip(from) {
             is_new |= self.done.insert(sum_of(action));
-            if let Action::UnlinkedFreed { inode } = action {
-                // What the log has of it is older: it must not come back.
-                self.given_up.insert(*inode);
-            }
         }
         is_new
+    }
+
+    /// Inodes that actions from this one on have freed do not come back: what the log has of them is older.
+    fn give_up_freed(&mut self, from: usize) {
+        let freed = self.actions.iter().skip(from).filter_map(|action| match action {
+            Action::UnlinkedFreed { inode } => Some(*inode),
+            _ => None,
+        });
+        self.given_up.extend(freed);
     }
 
     /// The device with the log as it was found, where copies in it may be used.
