@@ -11,6 +11,7 @@ use std::{
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
+use super::names::FileNames;
 use crate::{
     commands::ls::arguments::When,
     failure::{Exit, Failure},
@@ -213,12 +214,9 @@ pub struct Files {
     /// No messages about missing and unreadable files
     #[arg(short = 's', long)]
     pub no_messages: bool,
-    /// Only files whose names fit this pattern
-    #[arg(long, value_name = "PATTERN", action = clap::ArgAction::Append)]
-    pub include: Vec<OsString>,
-    /// No files whose names fit this pattern
-    #[arg(long, value_name = "PATTERN", action = clap::ArgAction::Append)]
-    pub exclude: Vec<OsString>,
+    /// Files that are searched, by their names.
+    #[command(flatten)]
+    pub names: FileNames,
     /// No directories whose names fit this pattern
     #[arg(long, value_name = "PATTERN", action = clap::ArgAction::Append)]
     pub exclude_dir: Vec<OsString>,

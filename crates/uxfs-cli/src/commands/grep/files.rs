@@ -1,6 +1,6 @@
 //! Goes through the paths of the command line, and through directories, and searches each regular file.
 
-use std::{cell::RefCell, ffi::OsString, io, os::unix::ffi::OsStrExt, rc::Rc, sync::Arc};
+use std::{cell::RefCell, ffi::OsString, io, os::unix::ffi::OsStrExt, rc::Rc, slice, sync::Arc};
 
 use grep_matcher::{LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::RegexMatcher;
@@ -43,8 +43,6 @@ pub struct Search<'a> {
     skips_holes: bool,
     /// An empty line is selected.
     selects_empty: bool,
-    include: Vec<Pattern>,
-    exclude: Vec<Pattern>,
     exclude_dir: Vec<Pattern>,
     output: Output,
     complaints: Complaints,
@@ -139,8 +137,6 @@ impl<'a> Search<'a> {
             // Zeros are ends of lines then, and all but one of them make empty lines.
             skips_holes: is_plain && !style.has_context && (!selects_empty || style.counts),
             selects_empty,
-            include: patterns(&options.files.include),
-            exclude: patterns(&options.files.exclude),
             exclude_dir: patterns(&options.files.exclude_dir),
             output,
             complaints: Complaints::default(),
@@ -173,7 +169,7 @@ impl<'a> Search<'a> {
             match inode.file_type() {
                 Some(FileType::Directory) if fits_end(&self.exclude_dir, path.as_bytes()) => {}
                 Some(FileType::Directory) => self.tree(path.as_bytes(), inode)?,
-                Some(FileType::Regular) if self.is_wanted(path.as_bytes(), fits_end) => {
+                Some(FileType::Regular) if self.is_wanted_operand(path.as_bytes()) => {
                     self.file(path.as_bytes(), inode)?;
                 }
                 Some(FileType::Regular) => {}
@@ -211,9 +207,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a file is searched, by its name.
-    fn is_wanted(&self, name: &[u8], fits: fn(&[Pattern], &[u8]) -> bool) -> bool {
-        !fits(&self.exclude, name) && (self.include.is_empty() || fits(&self.include, name))
+    /// Whether a file of the command line is searched.
+    fn is_wanted_operand(&self, path: &[u8]) -> bool {
+        self.options.files.names.allows(|pattern| fits_end(slice::from_ref(pattern), path))
     }
 
     /// Searches all files of a directory and below, in the order of their names.
@@ -253,7 +249,7 @@ impl<'a> Search<'a> {
     /// The inode of an entry that is a regular file or directory to be searched.
     fn wanted_inode(&mut self, name: &[u8], path: &[u8], listed: Listed) -> Option<Arc<Inode>> {
         let is_wanted = |file_type: Option<FileType>| match file_type {
-            Some(FileType::Regular) => self.is_wanted(name, fits_whole),
+            Some(FileType::Regular) => self.options.files.names.allows(|pattern| pattern.fits(name)),
             Some(FileType::Directory) => !fits_whole(&self.exclude_dir, name),
             _ => false,
         };

@@ -5,11 +5,13 @@
 //! | [`arguments`] | the options, and the pattern |
 //! | `files` | going through paths and directories |
 //! | `contents` | a file as a stream |
+//! | `names` | `--include` and `--exclude` |
 //! | `printer` | what is printed of a file |
 
 pub mod arguments;
 mod contents;
 mod files;
+mod names;
 mod printer;
 
 use std::ffi::OsString;
