@@ -1,8 +1,8 @@
 //! `cargo xtask judges`: the newest packaged xfsprogs and systemd-repart beside the system's own, without touching those.
 //!
 //! On Debian the packages come from the unstable suite of the mirror that this machine's apt already uses. They are unpacked to
-//! folders of their own in `judges` and run on their own C library through wrappers in `judges/bin`, so that an older host does not
-//! matter. Elsewhere whatever is on `PATH` is used.
+//! a folder among the user's caches and run on their own C library through wrappers in its `bin`, so that an older host does not
+//! matter. Other checkouts find them there for a month. Elsewhere whatever is on `PATH` is used.
 
 use std::{
     collections::VecDeque,
@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -51,7 +52,7 @@ const PARTS: [(&str, &str); 1] = [("systemd-repart", "systemd")];
 /// A package of the unstable suite.
 struct Newest {
     package: &'static str,
-    /// The folder in `judges` that gets it, with all libraries.
+    /// The folder that gets it, with all libraries.
     root: &'static str,
     /// Where in it the tools lie.
     tools: &'static str,
@@ -71,11 +72,13 @@ const NEWEST: [Newest; 2] = [
         probe: (Judge::NewestRepart, "--version"),
     },
 ];
+/// What was installed longer ago is installed again.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where to install; `judges` in the workspace where not given
+    /// Where to install; `uxfs-judges` among the user's caches where not given
     #[arg(long = "dir")]
     directory: Option<PathBuf>,
 }
@@ -95,8 +98,8 @@ pub fn set_up(directory: &Path) -> Result<()> {
         install_helpers()?;
         open_fuse()?;
     }
-    let missing: Vec<&Newest> =
-        NEWEST.iter().filter(|newest| newest.version_in(directory).is_none()).collect();
+    let is_needed = |newest: &&Newest| newest.version_in(directory).is_none() || newest.is_old(directory);
+    let missing: Vec<&Newest> = NEWEST.iter().filter(is_needed).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -206,6 +209,13 @@ fn mirror() -> Result<Option<String>> {
 }
 
 impl Newest {
+    /// Whether there may be a newer one.
+    fn is_old(&self, directory: &Path) -> bool {
+        let written =
+            fs::metadata(directory.join("bin").join(self.probe.0.name())).and_then(|found| found.modified());
+        written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > KEPT))
+    }
+
     fn version_in(&self, directory: &Path) -> Option<String> {
         let (judge, option) = self.probe;
         version(&directory.join("bin").join(judge.name()), option)
@@ -219,6 +229,10 @@ impl Newest {
         fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
         download(self.package, &mirror, work.path())?;
         let root = directory.join(self.root);
+        // Files of an older version may not be those of the newest.
+        if root.exists() {
+            fs::remove_dir_all(&root)?;
+        }
         fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
         for package in needed_packages(self.package, &work.path().join("debs"))? {

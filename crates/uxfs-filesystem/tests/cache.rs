@@ -1,7 +1,4 @@
 //! Metadata is read through the buffer cache: once, verified once, within its budget, and damage is said where it lies.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -14,6 +11,8 @@ use uxfs_filesystem::mount;
 use uxfs_format::{fault::Structure, geometry::Geometry, units::InodeNumber};
 use uxfs_volume::error::Error;
 use uxfs_volume::volume::Volume;
+
+use crate::common;
 
 type Counted = CountingDevice<MemoryDevice>;
 

@@ -1,5 +1,4 @@
 //! A checkpoint switch that must wait for a group which a transaction still has that has just ended.
-#![allow(clippy::unwrap_used)]
 
 use std::{sync::Arc, thread, time::Duration};
 

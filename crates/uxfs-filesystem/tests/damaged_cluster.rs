@@ -1,5 +1,4 @@
 //! New files beside an inode cluster that fails its verifier: they get other inodes, and nothing is shut down.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::{
     fs::{self, File},

@@ -1,9 +1,5 @@
 //! Damaged extent maps and symbolic links: the exact fault for each, and an answer for any bytes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
-use common::{PatchedDevice, inode_forms};
 use proptest::prelude::*;
 use uxfs_format::{
     btree::extent_map::{Extent, ExtentMapFault, ExtentRecord},
@@ -14,6 +10,8 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Error, file_data::reader::FilePiece, inode::Fork, volume::Volume};
 use zerocopy::IntoBytes;
+
+use crate::common::{PatchedDevice, inode_forms};
 
 const MANIFEST: &str = include_str!("../testdata/inode_forms/manifest.txt");
 /// Of a long btree block.

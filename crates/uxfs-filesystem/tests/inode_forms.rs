@@ -1,11 +1,7 @@
 //! Every form of inode, as the kernel wrote it and as it describes it: `testdata/inode_forms`.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::collections::BTreeSet;
 
-use common::{PatchedDevice, inode_forms};
 use sha2::{Digest, Sha256};
 use uxfs_format::{
     geometry::{Geometry, INODE_CORE_SIZE_BYTES},
@@ -17,6 +13,8 @@ use uxfs_volume::{
     file_data::reader::FilePiece,
     inode::{FileType, Fork, ForkFormat, Inode, InodeFork, Timestamp},
 };
+
+use crate::common::{PatchedDevice, inode_forms};
 
 const MANIFEST: &str = include_str!("../testdata/inode_forms/manifest.txt");
 

@@ -1,7 +1,4 @@
 //! The bulk scan: complete, at any number of threads, and not stopped by damage.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use common::{PatchedDevice, inode_forms, mount};
 use uxfs_format::{
     fault::{Fault, HeaderFault},
     geometry::Geometry,
@@ -20,6 +16,8 @@ use uxfs_format::{
 };
 use uxfs_volume::inode::scan::{ScanEvent, ScanOptions, ScanSummary};
 use uxfs_volume::volume::Volume;
+
+use crate::common::{PatchedDevice, inode_forms, mount};
 
 const MANIFEST: &str = include_str!("../testdata/inode_forms/manifest.txt");
 

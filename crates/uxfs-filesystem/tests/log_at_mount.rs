@@ -1,5 +1,4 @@
 //! What mount makes of the log. The dumps are those of uxfs-journal; see its `testdata/make.sh`.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::{
     Arc,

@@ -1,6 +1,5 @@
 //! Extents that lie with right checksums: `xfs_db` writes the lies. No edit writes to blocks or frees blocks that belong to
 //! another file or to metadata, as far as the reverse map, free space, the inode index and the group headers know it.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, sync::Arc};
 

@@ -1,11 +1,7 @@
 //! Damaged directories, attributes and parent pointers: the exact fault for each, and an answer for any bytes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use common::{PatchedDevice, names};
 use proptest::prelude::*;
 use uxfs_format::{
     attribute::{parent_pointer::ParentPointerFault, posix_acl::AclFault, remote::RemoteValueFault},
@@ -23,6 +19,8 @@ use uxfs_volume::{
     inode::{Fork, Inode},
     parent_pointer::paths::PathLimits,
 };
+
+use crate::common::{PatchedDevice, names};
 
 /// Of a block of a name tree, and of a remote value.
 const TREE: u32 = 12;

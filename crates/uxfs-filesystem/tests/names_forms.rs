@@ -1,7 +1,4 @@
 //! Directories, attributes and parent pointers of every form, compared with what the kernel says of the same image.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use common::{PatchedDevice, case_folded, names};
 use uxfs_format::{attribute, directory, name_tree, units::FileBlock};
 use uxfs_volume::volume::Volume;
 use uxfs_volume::{
@@ -19,6 +15,8 @@ use uxfs_volume::{
     inode::{FileType, Fork, Inode},
     parent_pointer::paths::PathLimits,
 };
+
+use crate::common::{PatchedDevice, case_folded, names};
 
 fn file_system() -> Volume {
     PatchedDevice::new(names()).mount()

@@ -1,5 +1,4 @@
 //! How often work waits for the device: what is read ahead comes in batches, and helpers wait beside each other.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::{
     num::NonZeroUsize,

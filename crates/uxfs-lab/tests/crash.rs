@@ -1,5 +1,4 @@
 //! A slice of the crash states of a slice of the workloads: `cargo xtask crash` tries as many as there is time for.
-#![allow(clippy::unwrap_used)]
 
 use uxfs_lab::crash::{
     geometry::{SHAPES, Shape},

@@ -1,5 +1,4 @@
 //! Devices that fail at the n-th request, and processes that are killed.
-#![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -75,7 +74,7 @@ fn killed_processes_leave_what_was_synced() {
         let shape = Shape::any(&mut random);
         let seed = random.next_u64() >> 40;
         let mut victim = Command::new(std::env::current_exe().unwrap());
-        victim.args(["--exact", "victim", "--nocapture"]);
+        victim.args(["--exact", "crash_failures::victim", "--nocapture"]);
         victim.env(VICTIM, format!("{} {} {seed} {has_background}", image.display(), shape.name));
         let life = kill::life(&mut random);
         let (operations, _) =

@@ -1,6 +1,5 @@
 //! A slice of `cargo xtask field-fuzz --check`: fields of inode cores are damaged, the checksum is right. The check finds something
 //! wherever `xfs_repair -n` does, and `xfs_repair -n` is silent after a repair that leaves nothing.
-#![allow(clippy::unwrap_used)]
 
 use std::{path::Path, sync::Arc};
 
@@ -12,7 +11,7 @@ use uxfs_lab::field_fuzz::{
 };
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, seeds::Seed};
 
-const CASES: usize = 24;
+const CASES: usize = 12;
 
 #[test]
 fn fields_of_inodes_are_found_and_repaired_as_xfs_repair_asks() {

@@ -15,7 +15,7 @@ use uxfs_lab::field_fuzz::{
 };
 use uxfs_testkit::seeds::Seed;
 
-const CASES: usize = 30;
+const CASES: usize = 15;
 /// Generous, for busy machines.
 const CASE_LIMIT: Duration = Duration::from_secs(60);
 

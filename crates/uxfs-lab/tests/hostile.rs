@@ -8,14 +8,14 @@ use uxfs_block::device::BlockDevice;
 use uxfs_lab::{
     crash::image::{Image, ImageDevice},
     field_fuzz::small,
-    hostile::{
-        Liar,
-        budget::{CountedDevice, begin_peak},
-        lies::LIES,
-    },
+    hostile::{Liar, budget::CountedDevice, lies::LIES},
     repair_fuzz::promises::{Outcome, Promises},
 };
-use uxfs_testkit::{golden::GoldenImage, limits::peak_bytes, seeds::Seed};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    limits::{peak_bytes, reset_peak},
+    seeds::Seed,
+};
 
 /// What may be read of an image of 256 MiB: check, repair with its passes, and the judgement of the result.
 const MOST_READ_BYTES: u64 = 4 << 30;
@@ -38,7 +38,7 @@ fn lies_cost_no_more_than_an_error() {
         let mut liar = sound.again(&image);
         (lie.tell)(&mut liar).unwrap_or_else(|error| panic!("{}: {error:#}", lie.name));
         let lied = liar.image().clone();
-        begin_peak().unwrap();
+        reset_peak().unwrap();
         let before = peak_bytes().unwrap();
         let started = std::time::Instant::now();
         let counted =

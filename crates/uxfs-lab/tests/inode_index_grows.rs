@@ -1,6 +1,5 @@
 //! An inode index grows by a block from a free extent that nothing was allocated from yet: the owners of that extent are compared while
 //! the blocks of the index are held.
-#![allow(clippy::unwrap_used)]
 
 use uxfs_lab::field_fuzz::small;
 use uxfs_testkit::{

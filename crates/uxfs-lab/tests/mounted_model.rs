@@ -1,18 +1,21 @@
 //! The model through real mounts: a few seconds of what `cargo xtask mount-model` does at length.
-#![allow(clippy::unwrap_used)]
 
-use std::{path::Path, thread};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
 use uxfs_lab::mounted::life::{Plan, live, neighbour};
 use uxfs_testkit::{
-    judges::{Judge, are_required, judged},
+    judges::{Judge, PROGRAM_VARIABLE, are_required, judged},
     require,
     seeds::Seed,
 };
 
 /// A plan, where this machine has what it needs. `cargo test` of the whole workspace builds the binary.
 fn plan(test: &'static str, seed: u64, options: &str) -> Option<Plan> {
-    let program = neighbour("uxfs").filter(|_| Path::new("/dev/fuse").exists());
+    let named = std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from);
+    let program = named.or_else(|| neighbour("uxfs")).filter(|_| Path::new("/dev/fuse").exists());
     if program.is_none() {
         assert!(!are_required(), "{test}: /dev/fuse or the binary uxfs is missing, and UXFS_JUDGES=required");
         eprintln!("SKIPPED: {test}: /dev/fuse or the binary uxfs is missing");

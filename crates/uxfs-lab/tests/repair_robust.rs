@@ -1,10 +1,6 @@
 //! Slices of `cargo xtask repair-fuzz`: repairs that are cut off, devices that fail, several damages at once.
-#![allow(clippy::unwrap_used)]
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{path::Path, sync::Arc};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::fault::Structure;
@@ -14,6 +10,7 @@ use uxfs_lab::{
     repair_fuzz::{Fixture, Outcome, Promises, cuts, devices, devices::Fate},
 };
 use uxfs_testkit::{
+    exclusive::Exclusive,
     golden::GoldenImage,
     judges::{Judge, judged},
     require,
@@ -22,9 +19,8 @@ use uxfs_testkit::{
 
 /// A golden image with few hard links.
 fn small(name: &str) -> (Fixture, Image) {
-    // One at a time: they make the same files.
-    static MAKING: Mutex<()> = Mutex::new(());
-    let _guard = MAKING.lock();
+    // Several tests make the same files.
+    let _one = Exclusive::wait_for("small-images").unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("small-images");
     let path = small::make(&GoldenImage::named(name).unwrap(), &folder).unwrap();
     (Fixture::load(&path).unwrap(), Image::load(&path).unwrap())

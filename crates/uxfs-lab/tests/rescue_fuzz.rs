@@ -1,5 +1,4 @@
 //! A slice of `cargo xtask rescue-fuzz`.
-#![allow(clippy::unwrap_used)]
 
 use uxfs_lab::{
     field_fuzz::sparse_device::SparseImage,

@@ -1,6 +1,5 @@
 //! Many threads on file systems whose logs are as small as they may be: each waits for room that others hold, none for ever,
 //! and none takes more than it has claimed.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! No options and no device make the layout panic, and what it gives can be written and verified.
 
-#![allow(clippy::unwrap_used)]
-
 use uxfs_block::engine::memory::MemoryDevice;
 use uxfs_format::superblock::{Copy, Superblock};
 use uxfs_mkfs::{

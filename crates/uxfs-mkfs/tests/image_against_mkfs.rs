@@ -1,7 +1,4 @@
 //! Empty images beside those of mkfs.xfs: with uuid, time and seed given, every byte is the same.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,6 +19,8 @@ use uxfs_testkit::{
     require,
     seeds::Seed,
 };
+
+use crate::common;
 
 const UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
 const SECONDS: &str = "1700000000";

@@ -1,10 +1,6 @@
 //! Images in the hands of Linux: `xfs_repair -n` is silent, the kernel mounts them, fills them, and they are still sound;
 //! our own reader finds in them what the kernel does. File systems made to grow are grown by the kernel.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     fs::{self, OpenOptions},
     path::Path,
@@ -23,6 +19,8 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require, verdict,
 };
+
+use crate::common;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

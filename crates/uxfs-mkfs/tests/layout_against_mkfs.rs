@@ -1,7 +1,4 @@
 //! Layouts beside what mkfs.xfs says for the same options and sizes: every line of its summary, and every refusal.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 
@@ -16,6 +13,8 @@ use uxfs_testkit::{
     require,
     seeds::Seed,
 };
+
+use crate::common;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -1,7 +1,4 @@
 //! One changed bit in each of many structures: the repair gives the very bytes that were there, without a copy in the log.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::FileExt, path::Path};
 
@@ -14,7 +11,7 @@ use uxfs_testkit::{
     structures::{self, Instance},
 };
 
-use common::repair_image_without_log;
+use crate::common::repair_image_without_log;
 
 /// Structures that get a changed bit in one image.
 const STRUCTURES: usize = 60;

@@ -1,7 +1,4 @@
 //! Extent maps that lie with right checksums: the reverse map says otherwise, and a third witness tells which of the two is right.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     ops::ControlFlow,
@@ -10,7 +7,6 @@ use std::{
 };
 
 use tempfile::TempDir;
-
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_format::{
     btree::extent_map::Extent,
@@ -32,7 +28,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use common::{plant, repair_image, repair_image_without_log};
+use crate::common::{plant, repair_image, repair_image_without_log};
 
 struct MappedFile {
     inode: InodeNumber,

@@ -1,8 +1,5 @@
 //! The kernel stopped in the middle of its work, with files that are unlinked and still open; then something was damaged as well, often the
 //! log itself. What the log has of an inode that a repair has freed does not come back.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -20,7 +17,7 @@ use uxfs_testkit::{
     verdict::repair_is_silent,
 };
 
-use common::{repair_image, repair_image_without_log, try_all};
+use crate::common::{repair_image, repair_image_without_log, try_all};
 
 const SHAPES: [&[&str]; 5] = [
     &["-m", "rmapbt=1", "-n", "parent=1"],

@@ -1,15 +1,12 @@
 //! Single fields that no verifier looks at: `xfs_db` changes one in a golden image. The check gives exactly these findings,
 //! `xfs_repair -n` objects too, or does not, as the list says, and it is silent after the repair, which keeps the whole tree.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 
 use uxfs_repair::Finding;
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_findings};
 
-use common::{
+use crate::common::{
     damages::{Damage, FIELDS, UNSEEN},
     findings_of, plant, repair_image, try_all,
 };
@@ -28,7 +25,7 @@ fn fields_are_found_and_repaired_in_place() {
 fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
     let Damage { name, image: golden, commands, expected, action } = damage;
     let mut wrong = Vec::new();
-    GoldenImage::named(golden).unwrap().unpack_to(image).unwrap();
+    GoldenImage::named(golden).unwrap().unpack_lean_to(image).unwrap();
     plant(image, commands);
     let judged = repair_findings(image).unwrap();
     let findings = findings_of(image);

@@ -1,8 +1,5 @@
 //! Golden images that have lost every superblock, those in the log as well: the geometry is inferred, and the tree is that of the
 //! kernel's manifest.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
@@ -29,7 +26,8 @@ use uxfs_testkit::{
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::{findings_of, repair_image, stage};
+use crate::common;
+use crate::common::{findings_of, repair_image, stage};
 
 fn superblock_of(image: &Path) -> Superblock {
     let device = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());

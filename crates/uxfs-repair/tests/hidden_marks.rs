@@ -1,12 +1,8 @@
 //! Single bits that lie with right checksums: of extents, that they were never written; of attributes, that they are parent pointers.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{path::Path, sync::Arc};
 
 use tempfile::TempDir;
-
 use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, options::MountOptions};
 use uxfs_filesystem::{
@@ -25,7 +21,8 @@ use uxfs_testkit::{
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::{plant, repair_image, repair_image_without_log, stage, write_staged};
+use crate::common;
+use crate::common::{plant, repair_image, repair_image_without_log, stage, write_staged};
 
 /// A golden image with one more file, which `fill` fills.
 fn with_file(fill: impl FnOnce(&FileSystem, &InodeHandle)) -> (TempDir, std::path::PathBuf, InodeNumber) {

@@ -1,7 +1,4 @@
 //! Copies of inodes in the log that lack the attributes, since Linux logs only the parts of an inode that changed.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File, FileTimes},
@@ -22,7 +19,7 @@ use uxfs_testkit::{
     verdict::repair_is_silent,
 };
 
-use common::repair_image;
+use crate::common::repair_image;
 
 /// A file with an attribute, whose times alone changed since the log was made. Gives its inode.
 fn make_image(image: &Path) -> u64 {

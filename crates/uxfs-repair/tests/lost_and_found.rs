@@ -1,7 +1,4 @@
 //! The folder of what has no name, on images that have something in its place.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -13,7 +10,7 @@ use uxfs_testkit::{
     verdict::repair_findings,
 };
 
-use common::{plant, repair_image_without_log};
+use crate::common::{plant, repair_image_without_log};
 
 const FILES: usize = 5;
 

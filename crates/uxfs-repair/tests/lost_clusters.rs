@@ -1,8 +1,5 @@
 //! An inode cluster of which nothing is left, in a group whose inode btrees and reverse map are gone as well: beside its sound neighbours it looks
 //! like a hole of a sparse chunk. What names its inodes tells that it is none.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +17,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::repair_image_without_log;
+use crate::common::repair_image_without_log;
 
 /// The names in the root directory, with their inodes.
 fn names_in_the_root(image: &Path) -> BTreeSet<(String, u64)> {

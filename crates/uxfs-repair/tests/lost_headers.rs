@@ -1,8 +1,5 @@
 //! The headers of groups are lost, and with them the roots of all btrees there. The btrees themselves are still on disk, and tell which
 //! inode chunks were freed: Linux leaves the inodes of such a chunk as if in use.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::FileExt, path::Path};
 
@@ -19,7 +16,7 @@ use uxfs_testkit::{
     xfs_db::XfsDb,
 };
 
-use common::{repair_image, repair_image_without_log};
+use crate::common::{repair_image, repair_image_without_log};
 
 /// Files of each directory: they fill several inode chunks, and leave the others of the group to it.
 const FILES: usize = 200;

@@ -1,7 +1,4 @@
 //! Writes that went to the wrong place, and writes that were lost: what checksums do not tell, numbers and the log do.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +22,7 @@ use uxfs_testkit::{
     verdict::repair_findings,
 };
 
-use common::{findings_of, in_order, plant, repair_image, repair_image_without_log, stage};
+use crate::common::{findings_of, in_order, plant, repair_image, repair_image_without_log, stage};
 
 /// Pairs that are swapped in one image.
 const PAIRS: usize = 12;

@@ -1,8 +1,5 @@
 //! Structures that are not repaired: a realtime section, with or without groups, zones, quotas. Images of every such option of `mkfs.xfs` have
 //! no findings. A repair of damage elsewhere leaves each byte of them as it is: their inodes, and all blocks of these.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{collections::BTreeSet, ops::Range, path::Path, sync::Arc};
 
@@ -19,7 +16,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use common::{findings_of, plant, quota_image, repair_image};
+use crate::common::{findings_of, plant, quota_image, repair_image};
 
 /// Name, options; `REALTIME` stands for a device of its own.
 const IMAGES: &[(&str, &str)] = &[

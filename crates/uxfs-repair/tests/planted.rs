@@ -1,7 +1,4 @@
 //! Every kind of finding has a damage that is planted on purpose, and the exact list of findings that it gives.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
@@ -23,7 +20,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::{inode::scan::ScanOptions, tolerant};
 
-use common::{
+use crate::common::{
     damages::{CONTRADICTIONS, Damage, FIELDS, UNSEEN},
     findings_of, plant,
 };

@@ -1,14 +1,11 @@
 //! Quota records beside what inodes use: `xfs_repair -n` judges the sound image and each damaged one.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{path::Path, process::Command};
 
 use uxfs_repair::{Finding, finding::severity::Severity};
 use uxfs_testkit::{image::memory_folder, judges::Judge, require, verdict::repair_findings, xfs_db::XfsDb};
 
-use common::{findings_of, plant, quota_image, repair_image};
+use crate::common::{findings_of, plant, quota_image, repair_image};
 
 /// Name, commands of `xfs_db`, numbers of all findings, a part of each sentence of the repair, records whose limits it keeps.
 type Damage =

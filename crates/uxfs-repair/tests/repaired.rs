@@ -1,7 +1,4 @@
 //! Repairs of golden images with one damage each: afterwards `xfs_repair -n` is silent, and the tree is that of the kernel's manifest.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +23,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::{plant, repair_image, repair_image_without_log, stage, try_all};
+use crate::common::{plant, repair_image, repair_image_without_log, stage, try_all};
 
 /// A change by `xfs_db` or by hand, that a repair makes good without a loss.
 struct Damage {

@@ -1,5 +1,4 @@
 //! Sound images have no findings: the golden ones, and fresh ones that the kernel fills and changes.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, num::NonZeroUsize, path::Path, sync::Arc};
 

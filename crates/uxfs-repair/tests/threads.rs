@@ -1,8 +1,5 @@
 //! What a check finds and a repair writes does not depend on threads: also where many directories and attribute forks are damaged at once, and
 //! each thread passes over faults while others look at inodes that are whole.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path};
 
@@ -11,7 +8,7 @@ use uxfs_repair::{CheckOptions, Finding, repair::RepairOptions};
 use uxfs_testkit::{golden::GoldenImage, image::memory_folder};
 use uxfs_volume::inode::scan::ScanOptions;
 
-use common::{findings_with_threads, stage};
+use crate::common::{findings_with_threads, stage};
 
 const BLOCK_BYTES: usize = 4096;
 const RUNS: usize = 3;

@@ -1,12 +1,9 @@
 //! What a rescue calls whole is what the kernel says it was, whatever cannot be read.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use uxfs_block::ranges::RangeSet;
 use uxfs_testkit::seeds::Random;
 
-use common::{DamagedDevice, Truth, random_ranges, rescue_all};
+use crate::common::{DamagedDevice, Truth, random_ranges, rescue_all};
 
 /// Of sound images everything is whole, as the kernel sees it.
 #[test]

@@ -1,7 +1,4 @@
 //! Where a part of the log cannot be read that may have newer changes, nothing is called whole; a bad sector elsewhere in it is no matter.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 
@@ -11,7 +8,7 @@ use uxfs_rescue::log;
 use uxfs_testkit::golden::GoldenImage;
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::{DamagedDevice, Truth, rescue_all};
+use crate::common::{DamagedDevice, Truth, rescue_all};
 
 /// The log of an image: where it lies, and in what state it is.
 struct Log {

@@ -1,7 +1,4 @@
 //! Inodes that nothing leads to, in a view of an image as it is. (`uxfs/tests/rescue_hostile.rs` has images of which no repair ends.)
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, sync::Arc};
 
@@ -21,7 +18,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use common::{Collected, DamagedDevice};
+use crate::common::{Collected, DamagedDevice};
 
 /// The inodes of `/directories` and of one directory in it are gone. What was in them comes with all below it, under the names that parent
 /// pointers say.

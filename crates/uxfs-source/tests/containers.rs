@@ -1,8 +1,5 @@
 //! Images of containers that say anything: layouts and archives made by hand, right and wrong.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-
 use std::{
     fs,
     io::Write,

@@ -1,9 +1,5 @@
 //! Directories of the host as trees: every kind, any number of threads, what cannot be read.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -13,7 +9,6 @@ use std::{
     process::Command,
 };
 
-use common::{bytes_of, every_kind, folder};
 use rustix::fs::Mode;
 use uxfs_source::{
     content::Content,
@@ -23,6 +18,8 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 use uxfs_testkit::{judges::Judge, require};
+
+use crate::common::{bytes_of, every_kind, folder};
 
 fn options(threads: usize) -> DirectoryOptions {
     DirectoryOptions { threads, ..DirectoryOptions::default() }
@@ -358,7 +355,7 @@ fn without_root_what_cannot_be_read_is_listed() {
     let mut child = Command::new("setpriv");
     child.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
     child
-        .args(["--exact", "as_somebody_else", "--nocapture"])
+        .args(["--exact", "directory::as_somebody_else", "--nocapture"])
         .env("UXFS_SOURCE_TREE", &root)
         .current_dir("/");
     let output = child.output().unwrap();

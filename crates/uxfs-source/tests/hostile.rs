@@ -1,8 +1,5 @@
 //! Archives, manifests and prototype files that may hold anything: errors, and nothing else.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-
 use std::{collections::BTreeMap, fs, io::Cursor};
 
 use proptest::prelude::*;

@@ -1,17 +1,11 @@
 //! Streams laid over each other, against a model that unpacks one after the other.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
-use common::{Tree, folder, of_tree};
 use proptest::prelude::*;
 use uxfs_source::{
     content::Content,
@@ -23,6 +17,8 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 use uxfs_testkit::{judges::Judge, require};
+
+use crate::common::{Tree, folder, of_tree};
 
 /// A stream in memory.
 struct Told {

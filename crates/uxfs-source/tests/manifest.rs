@@ -1,16 +1,10 @@
 //! Manifests and prototype files: as overlays, as sources, and against those who wrote the formats.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
 };
 
-use common::{Told, Tree, every_kind, folder, of_stream, of_tree};
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource},
@@ -26,6 +20,9 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require,
 };
+
+use crate::common;
+use crate::common::{Told, Tree, every_kind, folder, of_stream, of_tree};
 
 const FILE: Kind = Kind::Regular { size_bytes: 0, content: Content::Hole };
 const DIRECTORY: Kind = Kind::Directory(DirectoryId::ROOT);

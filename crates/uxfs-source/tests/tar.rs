@@ -1,10 +1,5 @@
 //! Archives made by GNU tar and bsdtar, in all their formats, against the tree that they were made from.
 
-// Helpers of tests are tests.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     collections::BTreeSet,
     fs::{self, File},
@@ -12,7 +7,6 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Tree, every_kind, folder, of_stream, of_tree};
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource},
@@ -23,6 +17,9 @@ use uxfs_source::{
     tree::Reading,
 };
 use uxfs_testkit::{judges::Judge, require};
+
+use crate::common;
+use crate::common::{Tree, every_kind, folder, of_stream, of_tree};
 
 /// Capabilities of an archive format.
 #[derive(Clone, Copy)]

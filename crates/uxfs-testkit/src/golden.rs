@@ -9,8 +9,10 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    image,
     judges::workspace_directory,
     manifest::{Manifest, read_independent, to_hex},
+    mount::{Access, LoopMount},
     sparse,
 };
 
@@ -18,6 +20,10 @@ use crate::{
 pub const INDEPENDENT: &str = "independent";
 /// The image whose log holds changes that are not in place: not among [`GoldenImage::all`].
 pub const DIRTY_LOG: &str = "dirty-log";
+/// The directory of names with one hash.
+const EQUAL_HASHES: &str = "directories/equal-hashes";
+/// Names that stay in it.
+const KEPT_NAMES: usize = 20;
 const PACKED_SUFFIX: &str = ".img.zst";
 
 /// One golden image.
@@ -80,24 +86,14 @@ impl GoldenImage {
         &self.packed
     }
 
-    /// The image unpacked, sparse, in a cache under `target`: for reading only.
+    /// The image unpacked, sparse, in the cache of images: for reading only.
     ///
     /// # Errors
     /// Unpacking fails.
     pub fn unpacked(&self) -> Result<PathBuf> {
-        let bytes = fs::read(&self.packed)?;
-        let version = to_hex(&Sha256::digest(&bytes));
-        let cache = target_directory().join("golden");
-        fs::create_dir_all(&cache)?;
-        let image = cache.join(format!("{}-{}.img", self.name, version.get(..12).unwrap_or_default()));
-        if image.exists() {
-            return Ok(image);
-        }
-        // Several tests may want it at once: each unpacks, and a complete one is put in place.
-        let fresh = tempfile::Builder::new().prefix("unpacking-").tempfile_in(&cache)?.into_temp_path();
-        sparse::unpack(&self.packed, &fresh)?;
-        fresh.persist(&image)?;
-        Ok(image)
+        let version = to_hex(&Sha256::digest(fs::read(&self.packed)?));
+        let name = format!("{}-{}.img", self.name, version.get(..12).unwrap_or_default());
+        image::cached(&name, |fresh| sparse::unpack(&self.packed, fresh))
     }
 
     /// The image unpacked to `path`, to be written to.
@@ -105,7 +101,29 @@ impl GoldenImage {
     /// # Errors
     /// Unpacking fails.
     pub fn unpack_to(&self, path: &Path) -> Result<()> {
-        sparse::unpack(&self.packed, path)
+        sparse::copy(&self.unpacked()?, path)
+    }
+
+    /// As [`unpack_to`](Self::unpack_to), but the kernel has removed most names of equal hash, with which `xfs_repair` spends nearly all of its
+    /// time: it grows with the square of their number. Other files are as they were.
+    ///
+    /// # Errors
+    /// The kernel does not mount the image.
+    pub fn unpack_lean_to(&self, path: &Path) -> Result<()> {
+        let whole = self.unpacked()?;
+        let name = whole.with_extension("lean");
+        let name = name.file_name().and_then(|name| name.to_str()).context("a name")?;
+        let lean = image::cached(name, |fresh| {
+            sparse::copy(&whole, fresh)?;
+            let mount = LoopMount::new(fresh, Access::ReadWrite)?;
+            let mut names: Vec<PathBuf> = fs::read_dir(mount.join(EQUAL_HASHES))?
+                .map(|entry| Ok(entry?.path()))
+                .collect::<std::io::Result<_>>()?;
+            names.sort();
+            names.into_iter().skip(KEPT_NAMES).try_for_each(fs::remove_file)?;
+            mount.unmount()
+        })?;
+        sparse::copy(&lean, path)
     }
 
     /// The manifest of the image, by its judge.
@@ -124,9 +142,4 @@ impl GoldenImage {
 /// Where the golden images lie.
 pub fn golden_directory() -> PathBuf {
     workspace_directory().join("tests/golden")
-}
-
-/// Where build products lie.
-fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_directory().join("target"), PathBuf::from)
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
 use uxfs_engine::options::{Clock, Generations, LogOptions, MountOptions};
@@ -19,8 +20,10 @@ use uxfs_format::{inode::Timestamp, units::InodeNumber};
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    judges::{Judge, judged},
+    judges::{Judge, judged, workspace_directory},
+    manifest::to_hex,
     mount::{Access, LoopMount},
+    sparse,
     verdict::{repair_findings, repair_is_silent},
 };
 
@@ -32,11 +35,58 @@ pub fn memory_folder() -> PathBuf {
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
 }
 
+/// Names the folder that keeps unpacked and made images for all test programs of a run. Without it they are kept in `target`.
+pub const CACHE_VARIABLE: &str = "UXFS_IMAGES_DIR";
+
+/// The folder that keeps images, which exists then.
+pub(crate) fn cache_folder() -> Result<PathBuf> {
+    let named = std::env::var_os(CACHE_VARIABLE).map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| target_directory().join("images"));
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Where build products lie.
+fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_directory().join("target"), PathBuf::from)
+}
+
+/// The image `name` of the cache, which `fill` makes where it is not there yet. Only for reading.
+///
+/// # Errors
+/// `fill` fails.
+pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let folder = cache_folder()?;
+    let image = folder.join(name);
+    if !image.exists() {
+        // Several tests may want it at once: each makes one, and a complete one is put in place.
+        let fresh = tempfile::Builder::new().prefix("making-").tempfile_in(&folder)?.into_temp_path();
+        fill(&fresh)?;
+        fresh.persist(&image)?;
+    }
+    Ok(image)
+}
+
 /// Lets `mkfs.xfs` make a file system in a new file, the same each time. Sizes that are not supported are allowed.
 ///
 /// # Errors
 /// It says no.
 pub fn make(path: &Path, size_bytes: u64, options: &[&str]) -> Result<()> {
+    // The image depends on nothing else, unless a prototype names files of the host.
+    if options.contains(&"-p") {
+        return make_fresh(path, size_bytes, options);
+    }
+    let key = to_hex(&Sha256::digest(format!("{size_bytes} {options:?}")));
+    let made = cached(&format!("mkfs-{}", &key[..24]), |fresh| {
+        let folder = tempfile::tempdir_in(memory_folder())?;
+        let whole = folder.path().join("image");
+        make_fresh(&whole, size_bytes, options)?;
+        sparse::copy(&whole, fresh)
+    })?;
+    sparse::copy(&made, path)
+}
+
+fn make_fresh(path: &Path, size_bytes: u64, options: &[&str]) -> Result<()> {
     File::create(path)?.set_len(size_bytes)?;
     let output = Judge::Mkfs
         .command()

@@ -20,6 +20,8 @@ pub const DIRECTORY_VARIABLE: &str = "UXFS_JUDGES_DIR";
 pub const REQUIRED_VARIABLE: &str = "UXFS_JUDGES";
 /// A file to which each judgement, given or skipped, is appended, for `cargo xtask test` to tell.
 pub const REPORT_VARIABLE: &str = "UXFS_JUDGES_REPORT";
+/// The program `uxfs` that tests of the command line run; without it they run the one that was built with them.
+pub const PROGRAM_VARIABLE: &str = "UXFS_PROGRAM";
 /// How the line of a skipped judgement begins.
 pub const SKIPPED_WORD: &str = "SKIPPED";
 
@@ -170,9 +172,14 @@ impl Judge {
     }
 }
 
-/// The folder that `cargo xtask judges` fills: `UXFS_JUDGES_DIR`, else `judges` in the workspace.
+/// The folder that `cargo xtask judges` fills: `UXFS_JUDGES_DIR`, else one among the user's caches, which other checkouts find.
 pub fn judges_directory() -> PathBuf {
-    env::var_os(DIRECTORY_VARIABLE).map_or_else(|| workspace_directory().join("judges"), PathBuf::from)
+    let named = env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from);
+    let caches = || env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let usual = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+    named
+        .or_else(|| Some(caches().or_else(usual)?.join("uxfs-judges")))
+        .unwrap_or_else(|| workspace_directory().join("target/judges"))
 }
 
 /// The root of the workspace that this crate was built in.

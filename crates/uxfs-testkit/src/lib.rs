@@ -22,10 +22,12 @@
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`ownership`] | models of the owner and the reference count of each block |
+//! | [`exclusive`] | work that one test at a time may do |
 //! | [`watchdog`] | a bound for tests that mount through FUSE |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
+pub mod exclusive;
 pub mod golden;
 pub mod image;
 pub mod inspect_diff;

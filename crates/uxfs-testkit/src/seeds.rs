@@ -1,6 +1,12 @@
-//! The seed of a randomised test: taken from `UXFS_SEED`, else fixed, and always printed with a failure.
+//! The seed of a randomised test, always printed with a failure.
+//!
+//! Each run of `cargo xtask test` has a seed of its own, made from the commit, so that runs differ and a commit can be tried again.
+//! `UXFS_SEED` repeats what a failed test did. Without both, a test does the same each time.
 
 use std::env;
+
+/// The seed of a run of all tests.
+pub const RUN_VARIABLE: &str = "UXFS_RUN_SEED";
 
 /// A seed that prints itself when the test that holds it panics.
 #[derive(Debug)]
@@ -10,10 +16,13 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// `UXFS_SEED`, else `default`: a run without the variable is always the same run.
+    /// `UXFS_SEED`, else `default` mixed with the seed of the run, else `default`.
     pub fn from_environment(test: &'static str, default: u64) -> Self {
-        let given = env::var("UXFS_SEED").ok().and_then(|text| text.parse().ok());
-        Self { value: given.unwrap_or(default), test }
+        let number = |variable| env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+        // Short enough to be typed.
+        let of_run = |run: u64| Random::new(run ^ default.rotate_left(32)).next_u64() >> 32;
+        let value = number("UXFS_SEED").or_else(|| number(RUN_VARIABLE).map(of_run)).unwrap_or(default);
+        Self { value, test }
     }
 
     /// A generator started from the seed.

@@ -5,6 +5,8 @@
 //! and that many bytes; a record of length 0 ends it and gives the image's size.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::FileExt,
@@ -43,24 +45,93 @@ pub fn data_runs(file: &File) -> Result<Vec<(u64, u64)>> {
     Ok(runs)
 }
 
-/// Copies `image` to the fresh file `copy`, with its holes.
+/// Copies `image` to the fresh file `copy`, with its holes, and with holes where chunks are zero.
 ///
 /// # Errors
 /// Reading or writing fails.
 pub fn copy(image: &Path, copy: &Path) -> Result<()> {
     let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
     let out = File::create(copy)?;
-    let mut chunk = vec![0; 1 << 20];
     for (start, length) in data_runs(&file)? {
-        let (mut at, end) = (start, start + length);
-        while at < end {
-            let want = usize::try_from((end - at).min(chunk.len() as u64))?;
-            file.read_exact_at(&mut chunk[..want], at)?;
-            out.write_all_at(&chunk[..want], at)?;
-            at += want as u64;
-        }
+        let mut reader = &file;
+        reader.seek(SeekFrom::Start(start))?;
+        copy_without_zeros(&mut reader.take(length), &out, start)?;
     }
     Ok(out.set_len(file.metadata()?.len())?)
+}
+
+/// The contents of an image: equal where all bytes are. Holes and zeros cost nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Contents {
+    size_bytes: u64,
+    /// Chunks that are not zero, by their number.
+    chunks: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Contents {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Reading fails.
+    pub fn read(image: impl AsRef<Path>) -> Result<Self> {
+        let image = image.as_ref();
+        let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
+        let size_bytes = file.metadata()?.len();
+        let (mut chunks, mut chunk) = (BTreeMap::new(), vec![0; CHUNK_BYTES]);
+        for (start, length) in data_runs(&file)? {
+            let numbers = start / CHUNK_BYTES as u64..(start + length).div_ceil(CHUNK_BYTES as u64);
+            for number in numbers {
+                let at = number * CHUNK_BYTES as u64;
+                let want = usize::try_from((size_bytes - at).min(CHUNK_BYTES as u64))?;
+                file.read_exact_at(&mut chunk[..want], at)?;
+                if chunk[..want].iter().any(|byte| *byte != 0) {
+                    chunks.insert(number, chunk[..want].to_vec());
+                }
+            }
+        }
+        Ok(Self { size_bytes, chunks })
+    }
+
+    /// Makes the file hold these bytes and no others.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn write(&self, image: impl AsRef<Path>) -> Result<()> {
+        let file = File::create(image)?;
+        file.set_len(self.size_bytes)?;
+        for (number, bytes) in &self.chunks {
+            file.write_all_at(bytes, number * CHUNK_BYTES as u64)?;
+        }
+        Ok(())
+    }
+
+    /// All bytes, of an image that memory has room for.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.size_bytes as usize];
+        for (number, chunk) in &self.chunks {
+            let at = *number as usize * CHUNK_BYTES;
+            bytes[at..at + chunk.len()].copy_from_slice(chunk);
+        }
+        bytes
+    }
+
+    /// Where two contents differ first, and how many chunks do.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let differs = |number: &&u64| self.chunks.get(number) != other.chunks.get(number);
+        let numbers: BTreeSet<u64> = self.chunks.keys().chain(other.chunks.keys()).copied().collect();
+        let numbers: Vec<&u64> = numbers.iter().filter(differs).collect();
+        let first = numbers.first().map(|number| *number * CHUNK_BYTES as u64);
+        (self != other).then(|| {
+            let sizes = (self.size_bytes, other.size_bytes);
+            format!("{} chunks of 64 KiB differ, the first at {first:?}; sizes {sizes:?}", numbers.len())
+        })
+    }
+}
+
+impl fmt::Debug for Contents {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} bytes, {} chunks that are not zero", self.size_bytes, self.chunks.len())
+    }
 }
 
 /// Packs `image` to `packed`.
@@ -184,6 +255,31 @@ mod tests {
         }
         let held: u64 = data_runs(&unpacked).unwrap().iter().map(|(_, length)| length).sum();
         assert!(held < 1 << 20, "{held} bytes held");
+    }
+
+    #[test]
+    fn contents_are_equal_where_all_bytes_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        let make = |path: &Path, size: u64| {
+            let file = File::create(path).unwrap();
+            file.set_len(size).unwrap();
+            file
+        };
+        let (first, second) = (make(&one, 1 << 30), make(&other, 1 << 30));
+        first.write_all_at(b"x", 700_000).unwrap();
+        // Zeros that are written are as holes.
+        second.write_all_at(&[0; 100_000], 5_000_000).unwrap();
+        let contents = |path: &Path| Contents::read(path).unwrap();
+        let difference = contents(&one).difference(&contents(&other)).unwrap();
+        assert!(difference.contains("1 chunks") && difference.contains("655360"), "{difference}");
+        second.write_all_at(b"x", 700_000).unwrap();
+        assert!(contents(&one) == contents(&other));
+        assert_eq!(contents(&one).difference(&contents(&other)), None);
+        second.set_len((1 << 30) + 1).unwrap();
+        assert!(contents(&one) != contents(&other));
+        contents(&other).write(&one).unwrap();
+        assert!(contents(&one) == contents(&other));
     }
 
     #[test]

@@ -1,5 +1,4 @@
 //! The bulk scan of every golden image finds as many inodes in use as the superblock counts: the kernel's own figures.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{collections::BTreeSet, num::NonZeroUsize, ops::ControlFlow, sync::Arc};
 

@@ -1,6 +1,5 @@
 //! `uxfs bench` in process: what the workloads leave in an image is sound in the eyes of the judges, and what they print
 //! counts right. Never times.
-#![allow(clippy::unwrap_used)]
 
 use std::{path::Path, process::Command};
 
@@ -13,12 +12,14 @@ use uxfs_testkit::{
     require, verdict,
 };
 
+use crate::common::program;
+
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("uxfs-bench-").tempdir_in(memory_folder()).unwrap()
 }
 
 fn bench(arguments: &[&str], image: &Path) -> Vec<Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let output = Command::new(program())
         .args(["--json", "bench"])
         .args(arguments)
         .arg("--image")
@@ -111,7 +112,7 @@ fn files_with_contents_in_an_image() {
     // Another file system is made in its place where that was asked for.
     let before = std::fs::read(&image).unwrap();
     let again = ["bench", "fsmark", "--size", "400M", "-n", "5", "-s", "0", "--image"];
-    let refused = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(again).arg(&image).output().unwrap();
+    let refused = Command::new(program()).args(again).arg(&image).output().unwrap();
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && told.contains("it holds an XFS file system"), "{told}");
     assert!(std::fs::read(&image).unwrap() == before);
@@ -128,7 +129,7 @@ fn attributes_and_names_in_an_image() {
     assert_eq!(phases, ["insert", "delete", "overwrite"]);
     assert_eq!(documents[0]["count"], 3000);
     let left = 3000 - documents[1]["count"].as_u64().unwrap();
-    let leaves = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let leaves = Command::new(program())
         .args(["--json", "bench", "leaves"])
         .arg(&image)
         .arg("/attributes")

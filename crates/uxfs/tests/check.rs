@@ -1,7 +1,4 @@
 //! `uxfs check`, as people and scripts use it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::FileExt, path::Path, process::Output};
 
@@ -16,7 +13,7 @@ use uxfs_testkit::{
     xfs_db::XfsDb,
 };
 
-use crate::common::{succeeds, text, tree, uxfs};
+use crate::common::{program, succeeds, text, tree, uxfs};
 
 fn check(image: &Path, options: &[&str]) -> Output {
     uxfs(&[&["check"], options, &[text(image)]].concat())
@@ -154,7 +151,7 @@ fn a_reader_that_has_gone_changes_no_code() {
     let code = |options: &[&str]| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = std::process::Command::new(program());
         command.arg("check").args(options).arg(&image).stdout(writer);
         let output = command.output().unwrap();
         assert!(output.stderr.is_empty(), "{options:?}: {output:?}");

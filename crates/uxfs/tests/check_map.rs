@@ -1,7 +1,4 @@
 //! `uxfs check --map`: a page that no name of an image can change.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -11,10 +8,11 @@ use std::{
     process::Command,
 };
 
-use common::{succeeds, text, uxfs};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use uxfs_testkit::{judges::Judge, require, xfs_db::XfsDb};
+
+use crate::common::{program, succeeds, text, uxfs};
 
 const HOSTILE: &str = "<script>alert(1)<!--&\"'";
 
@@ -145,7 +143,7 @@ fn the_page_takes_the_place_of_regular_files_only() {
     // Standard output, whatever it is.
     let output = check(Path::new("/dev/stdout"));
     assert!(output.stdout.starts_with(b"<!DOCTYPE html>") && output.stdout.ends_with(b": nothing found\n"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(["check", "--map", "/dev/stdout", text(&image)]);
     assert!(command.stdout(File::create(at("both")).unwrap()).status().unwrap().success());
     assert!(fs::read(at("both")).unwrap() == output.stdout);

@@ -1,9 +1,8 @@
 //! Completions: each shell loads its script without a word, and completes with it; shellcheck finds nothing.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, path::Path, process::Command};
+
+use crate::common;
 
 /// Runs a program in a folder, and gives what it prints; it must not complain.
 fn quiet(program: &str, arguments: &[&str], folder: &Path) -> String {

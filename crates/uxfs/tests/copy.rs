@@ -1,9 +1,4 @@
 //! `uxfs copy`, also called as xfs_copy, beside xfs_copy.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     fs,
@@ -12,8 +7,6 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{succeeds, text, uxfs};
-use random_tree::{Names, RandomTree, Shape};
 use tempfile::TempDir;
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -24,6 +17,9 @@ use uxfs_testkit::{
     seeds::Seed,
     verdict::repair_is_silent,
 };
+
+use crate::common::random_tree::{Names, RandomTree, Shape};
+use crate::common::{program, succeeds, text, uxfs};
 
 fn folder() -> TempDir {
     TempDir::with_prefix_in("uxfs-copy-", memory_folder()).unwrap()
@@ -92,7 +88,7 @@ fn a_dirty_log_is_refused_or_copied_as_it_is() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     GoldenImage::named("dirty-log").unwrap().unpack_to(&at("dirty")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_uxfs"), at("xfs_copy")).unwrap();
+    symlink(program(), at("xfs_copy")).unwrap();
     for (program, expected) in [(at("xfs_copy"), 1), (Judge::XfsCopy.path().unwrap(), 1)] {
         let output = Command::new(program).args([&at("dirty"), &at("refused")]).output().unwrap();
         assert_eq!(output.status.code(), Some(expected), "{}", told(&output));
@@ -145,7 +141,7 @@ fn targets_that_cannot_be_meant_and_targets_that_fail() {
     assert!(is_same(&at("full"), &at("image")));
     // A copy has holes; a file may have that name.
     let run = |target: &str| {
-        let mut copy = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut copy = Command::new(program());
         copy.args(["copy", image, target]).current_dir(folder.path()).output().unwrap()
     };
     let output = run("-");
@@ -203,7 +199,7 @@ fn of_a_group_whose_free_space_is_damaged_all_is_copied() {
 fn as_xfs_copy() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
-    symlink(env!("CARGO_BIN_EXE_uxfs"), at("xfs_copy")).unwrap();
+    symlink(program(), at("xfs_copy")).unwrap();
     succeeds(&["mkfs", "-q", "--size", "300M", text(&at("image"))]);
     let call = |words: &[&str]| {
         Command::new(at("xfs_copy")).args(words).current_dir(folder.path()).output().unwrap()

@@ -1,7 +1,4 @@
 //! Called through a link as another tool: the same command lines as that tool's, on the same images.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -17,10 +14,11 @@ use uxfs_testkit::{
     judges::{Judge, are_required},
     mount::{Access, LoopMount},
     require,
+    sparse::Contents,
     verdict::repair_is_silent,
 };
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{program, succeeds, text, uxfs};
 
 const TOOLS: [&str; 8] = [
     "xfs_repair",
@@ -42,7 +40,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(memory_folder()).unwrap();
         for name in TOOLS {
-            symlink(env!("CARGO_BIN_EXE_uxfs"), folder.path().join(name)).unwrap();
+            symlink(program(), folder.path().join(name)).unwrap();
         }
         let sound = folder.path().join("sound");
         succeeds(&["mkfs", "--unsupported", "--size", "64M", "--from", "src", text(&sound)]);
@@ -182,7 +180,7 @@ fn exit_codes_are_those_of_xfs_repair() {
 fn refused_options_are_named_and_nothing_is_written() {
     let bench = Bench::new();
     let image = bench.image("damaged");
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let refused = [
         (&["-l", "/dev/null"][..], "-l"),
         (&["-r", "/dev/null"], "-r"),
@@ -196,7 +194,7 @@ fn refused_options_are_named_and_nothing_is_written() {
         assert_eq!(output.status.code(), Some(1), "{words}");
         assert!(words.starts_with("xfs_repair: ") && words.contains(named), "{words}");
     }
-    assert!(before == fs::read(&image).unwrap(), "it was changed");
+    assert!(before == Contents::read(&image).unwrap(), "it was changed");
 }
 
 #[test]
@@ -256,12 +254,12 @@ fn fsck_has_the_exit_codes_of_fsck() {
     }
     // A log that cannot be used is told, and kept to the last byte.
     let image = bench.image("bad log");
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let told = words(&bench.call("fsck.uxfs", &["-a", text(&image)]));
     for expected in ["changes that only it has would be lost", "; uxfs repair ", "fsck.uxfs without -a"] {
         assert!(told.contains(expected), "{told}");
     }
-    assert!(before == fs::read(&image).unwrap(), "it was changed");
+    assert!(before == Contents::read(&image).unwrap(), "it was changed");
     let help = words(&bench.call("fsck.uxfs", &["--help"]));
     assert!(help.contains("fsck $PWD/disk.img") && help.contains("/etc/fstab"), "{help}");
     for tool in ["fsck.uxfs", "fsck.xfs"] {
@@ -359,10 +357,10 @@ fn label_and_uuid_are_changed_as_by_xfs_admin() {
     }
     repair_is_silent(&ours).unwrap();
     for option in [&["-j"][..], &["-c", "0"], &["-O", "bigtime=1"], &["-r", "/dev/null"]] {
-        let before = fs::read(&ours).unwrap();
+        let before = Contents::read(&ours).unwrap();
         let refused = bench.call("xfs_admin", &[option, &[text(&ours)]].concat());
         assert!(refused.status.code() == Some(1) && words(&refused).starts_with("xfs_admin: "), "{option:?}");
-        assert!(fs::read(&ours).unwrap() == before);
+        assert!(Contents::read(&ours).unwrap() == before);
     }
 }
 

@@ -1,5 +1,4 @@
 //! The examples run, on the arguments that they name.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,

@@ -1,5 +1,4 @@
 //! `uxfs extract` as its users meet it: without root, with files in the way, with readers that leave and disks that fill.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,
@@ -12,8 +11,10 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require};
 
+use crate::common::program;
+
 fn uxfs(image: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.arg("extract").arg(image);
     command
 }

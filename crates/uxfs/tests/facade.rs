@@ -1,5 +1,4 @@
 //! The facade, judged by xfs_repair and the kernel.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeMap,

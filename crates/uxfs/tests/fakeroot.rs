@@ -1,8 +1,5 @@
 //! Under fakeroot and pseudo owners, permissions and devices are those that the builder sees, without root: Debian's, Buildroot's
 //! and Yocto's way to make images.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -14,7 +11,8 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{judges::Judge, require, verdict::repair_is_silent};
 
-use crate::common::text;
+use crate::common;
+use crate::common::{program, text};
 
 /// The builder's user, who may do nothing of this himself.
 const NOBODY: u32 = 65_534;
@@ -42,7 +40,7 @@ impl Place {
     fn new(wrapper: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let uxfs = folder.path().join("uxfs");
-        fs::copy(env!("CARGO_BIN_EXE_uxfs"), &uxfs).unwrap();
+        fs::copy(program(), &uxfs).unwrap();
         for path in [folder.path(), &uxfs] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -227,7 +225,7 @@ fn a_wrapper_that_is_not_heard_is_no_reason_to_lie() {
         [("FAKEROOTKEY", "12345", "fakeroot"), ("LD_PRELOAD", "/no/such/libpseudo.so", "pseudo")]
     {
         for command in commands {
-            let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+            let mut uxfs = Command::new(program());
             let output = uxfs.args(command).env(variable, value).output().unwrap();
             let words = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{command:?}: {words}");
@@ -239,13 +237,13 @@ fn a_wrapper_that_is_not_heard_is_no_reason_to_lie() {
         let archive = folder.path().join("archive");
         common::host("tar", &["-C", text(&tree), "-cf", text(&archive), "."]);
         for source in [text(&archive).to_owned(), format!("oci:{}", text(&layout))] {
-            let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+            let mut uxfs = Command::new(program());
             let output =
                 uxfs.args(["mkfs", "-q", "--from", &source, text(&other)]).env(variable, value).output();
             assert!(output.unwrap().status.success(), "{source}");
             fs::remove_file(&other).unwrap();
         }
-        let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut uxfs = Command::new(program());
         assert!(uxfs.args(["ls", text(&image)]).env(variable, value).output().unwrap().status.success());
     }
 }

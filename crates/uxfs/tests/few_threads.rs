@@ -1,14 +1,12 @@
 //! Where the system starts no more threads, commands go on with those that run, or say why they cannot. They neither panic nor
 //! hang.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-use common::{host, succeeds, text, tree};
 use tempfile::TempDir;
 use uxfs_testkit::{image::memory_folder, judges::Judge, require};
+
+use crate::common::{host, program, succeeds, text, tree};
 
 /// No process runs as this user, so that the limit counts the threads of the command alone.
 const USER: &str = "64321";
@@ -35,10 +33,10 @@ fn commands_end_where_threads_cannot_be_started() {
     let path = |name: &str| folder.path().join(name);
     tree(&path("tree"));
     succeeds(&["mkfs", "--from", text(&path("tree")), "--size", "300M", text(&path("image"))]);
-    let program = path("uxfs");
-    fs::copy(env!("CARGO_BIN_EXE_uxfs"), &program).unwrap();
+    let copied = path("uxfs");
+    fs::copy(program(), &copied).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&copied, fs::Permissions::from_mode(0o755)).unwrap();
     host("chown", &["-R", USER, text(&path("tree")), text(&path("image"))]);
     let (image, source) = (path("image"), path("tree"));
     for most_threads in 1..=8 {
@@ -56,13 +54,13 @@ fn commands_end_where_threads_cannot_be_started() {
             &["mkfs", "--from", text(&source), "--size", "300M", text(&new)],
         ];
         for arguments in commands {
-            let code = exit_code(&program, most_threads, arguments);
+            let code = exit_code(&copied, most_threads, arguments);
             assert!([0, 1].contains(&code), "{most_threads} threads, {arguments:?}: {code}");
         }
         let _ = (fs::remove_dir_all(&target), fs::remove_file(&new), fs::remove_file(&copy));
     }
     // With enough of them all is as always.
     for arguments in [["inodes", text(&image), "--count"].as_slice(), &["ls", "-lR", text(&image)]] {
-        assert_eq!(exit_code(&program, 100, arguments), 0);
+        assert_eq!(exit_code(&copied, 100, arguments), 0);
     }
 }

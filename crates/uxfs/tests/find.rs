@@ -1,10 +1,4 @@
 //! `uxfs find` beside GNU find in the kernel's mount of the same image.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/damaged.rs"]
-mod damaged;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,12 +7,15 @@ use std::{
     process::Command,
 };
 
-use random_tree::{IDS, Names, RandomTree, Shape, records};
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::{Random, Seed},
 };
+
+use crate::common::damaged;
+use crate::common::program;
+use crate::common::random_tree::{IDS, Names, RandomTree, Shape, records};
 
 /// Expressions for each tree.
 const EXPRESSIONS: usize = 100;
@@ -376,7 +373,7 @@ fn documents_are_those_of_ls() {
     let tree = RandomTree::new(&mut Random::new(7), &Shape::of(Names::Any, 100));
     let image = tree.image();
     let run = |words: &[&str]| {
-        let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut uxfs = Command::new(program());
         let output = uxfs.args(words).output().unwrap();
         assert!(output.status.success(), "{words:?}");
         let text = String::from_utf8(output.stdout).unwrap();
@@ -430,20 +427,20 @@ fn wrong_words_are_named() {
         ("/etc --json", "before the image"),
         ("-fprint x", "redirect"),
     ] {
-        let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut uxfs = Command::new(program());
         let output = uxfs.arg("find").arg(tree.image()).args(line.split(' ')).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {told}");
         assert!(told.contains(expected) && output.stdout.is_empty(), "{line}: {told}");
     }
-    let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut uxfs = Command::new(program());
     let deep: Vec<&str> = std::iter::repeat_n("(", 5000).collect();
     let output = uxfs.arg("find").arg(tree.image()).args(deep).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     for (line, printed) in
         [("/none /etc -maxdepth 0", "/etc\n"), ("-newer /none", ""), ("-samefile none", "")]
     {
-        let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut uxfs = Command::new(program());
         let output = uxfs.arg("find").arg(tree.image()).args(line.split(' ')).output().unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), printed.as_bytes()), "{line}");
         let told = String::from_utf8(output.stderr).unwrap();
@@ -459,7 +456,7 @@ fn in_the_shell_paths_begin_at_its_directory() {
     std::fs::copy(tree.image(), &copy).unwrap();
     let script = "cd etc; find -name passwd; touch new; find . /etc -newer passwd -name 'n*'; du --inodes; du -s --inodes ..; \
                   find / -maxdepth 1 -name 'e*' -printf '%p %f\\n'";
-    let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut uxfs = Command::new(program());
     let output = uxfs.arg("shell").arg(copy).args(["-c", script]).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");

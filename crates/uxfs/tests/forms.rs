@@ -1,10 +1,5 @@
 //! Images in other forms, as the tools for them make them: compressed, or disks of QEMU. Reading commands say of them what they say of the
 //! plain image; other commands refuse them, and say what to do.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs::{self, File},
@@ -14,9 +9,17 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use common::{host, succeeds, text, uxfs};
-use mount_place::{Place, succeeded};
-use uxfs_testkit::{golden::GoldenImage, image::memory_folder, judges::Judge, require};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::{self, memory_folder},
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+};
+
+use crate::common;
+use crate::common::mount_place::{Place, succeeded};
+use crate::common::{host, program, succeeds, text, uxfs};
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -85,7 +88,7 @@ fn words(output: &Output) -> String {
 
 /// Runs a command on an image; nothing can be unpacked.
 fn in_place_only(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_uxfs")).args(arguments).env("TMPDIR", "/nowhere").output().unwrap()
+    Command::new(program()).args(arguments).env("TMPDIR", "/nowhere").output().unwrap()
 }
 
 /// What a command says, without the name of the image.
@@ -126,11 +129,21 @@ fn run(
     said(&output, image)
 }
 
+/// Every tool packs it many times: an image no larger than it must be, which the kernel has filled.
+fn small_image(folder: &Path, options: &[&str]) -> PathBuf {
+    let image = folder.join("plain");
+    image::make(&image, 64 * MEBIBYTE, options).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+    common::tree(mount.path());
+    mount.unmount().unwrap();
+    image
+}
+
 #[test]
 fn reading_commands_say_what_they_say_of_the_plain_image() {
-    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip);
+    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip, Judge::Kernel, Judge::Mkfs);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let plain = GoldenImage::named("default").unwrap().unpacked().unwrap();
+    let plain = small_image(folder.path(), &[]);
     let expected: Vec<_> = COMMANDS.iter().map(|command| run(command, &[], &plain, None)).collect();
     assert!(expected.iter().all(|(code, out, _)| *code == Some(0) && !out.is_empty()), "{expected:?}");
     for way in &WAYS {
@@ -150,16 +163,16 @@ fn seen(image: &Path) -> (Vec<(Vec<u8>, u64)>, u64, String) {
     let files = files.map(|entry| (entry.path().to_vec(), entry.metadata().size_bytes)).collect();
     let checked = uxfs::check(image).unwrap();
     assert!(checked.is_sound(), "{checked:?}");
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).arg0("xfs_info").arg(image).output().unwrap();
+    let output = Command::new(program()).arg0("xfs_info").arg(image).output().unwrap();
     assert!(output.status.success(), "{}", words(&output));
     (files, checked.inodes, String::from_utf8(output.stdout).unwrap().replace(text(image), "IMAGE"))
 }
 
 #[test]
 fn the_library_and_xfs_info_read_all_forms() {
-    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip);
+    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip, Judge::Kernel, Judge::Mkfs);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let plain = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let plain = small_image(folder.path(), &["-b", "size=1024"]);
     let expected = seen(&plain);
     assert!(expected.0.len() > 100 && expected.2.contains("bsize=1024"), "{expected:?}");
     for way in &WAYS {
@@ -227,9 +240,17 @@ fn partitioned(folder: &Path, plain: &Path, kind: &str) -> PathBuf {
 
 #[test]
 fn partitions_are_found_in_all_forms() {
-    require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip, Judge::Sfdisk);
+    require!(
+        Judge::QemuImg,
+        Judge::Pzstd,
+        Judge::Xz,
+        Judge::Bgzip,
+        Judge::Sfdisk,
+        Judge::Kernel,
+        Judge::Mkfs
+    );
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let plain = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let plain = small_image(folder.path(), &["-b", "size=1024"]);
     let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
     for (kind, step) in [("gpt", 2), ("mbr", 5)] {
         let disk = partitioned(folder.path(), &plain, kind);

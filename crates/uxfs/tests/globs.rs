@@ -1,9 +1,4 @@
 //! Patterns in paths, judged by bash in the kernel's mount of the same image.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,14 +8,15 @@ use std::{
     time::SystemTime,
 };
 
-use common::{succeeds, text, uxfs};
-use random_tree::{Names, RandomTree, Shape, is_late};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::{Random, Seed},
 };
+
+use crate::common::random_tree::{Names, RandomTree, Shape, is_late};
+use crate::common::{succeeds, text, uxfs};
 
 /// What bash expands each pattern to: names with a zero byte behind each, and an empty one behind each pattern.
 fn expected(tree: &RandomTree, patterns: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {

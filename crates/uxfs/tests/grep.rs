@@ -1,9 +1,4 @@
 //! `uxfs grep`, judged by GNU grep in the kernel's mount of the same image.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,8 +8,6 @@ use std::{
     time::SystemTime,
 };
 
-use common::{succeeds, text, uxfs};
-use random_tree::{Names, RandomTree, Shape, is_late, words};
 use tempfile::TempDir;
 use uxfs_testkit::{
     image,
@@ -23,6 +16,9 @@ use uxfs_testkit::{
     require,
     seeds::{Random, Seed},
 };
+
+use crate::common::random_tree::{Names, RandomTree, Shape, is_late, words};
+use crate::common::{succeeds, text, uxfs};
 
 const OPTIONS: [&str; 25] = [
     "-i",

@@ -1,13 +1,11 @@
 //! `uxfs inodes`: the listing, which one thread prints while others scan.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{fs, os::unix::fs::MetadataExt};
 
-use common::{succeeds, text};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::common::{succeeds, text};
 
 /// More inodes than wait for the printing thread at once.
 const FILES: u32 = 9000;

@@ -9,8 +9,10 @@ use std::{
 
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require};
 
+use crate::common::program;
+
 fn inspect(image: &Path, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.arg("inspect").arg(image).args(words.split_whitespace()).output().expect("uxfs runs")
 }
 
@@ -116,7 +118,7 @@ fn a_packed_image_is_told_from_a_file_of_another_kind() {
         (b"QFI\xfb", "a qcow2 disk"),
     ] {
         std::fs::write(&path, [start, &[7; 4096]].concat()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let output = command.arg("ls").arg(&path).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
@@ -131,7 +133,7 @@ fn space_and_the_state_of_the_log_are_told() {
     let image = folder.path().join("image");
     GoldenImage::named("dirty-log").unwrap().unpack_to(&image).unwrap();
     let info = |options: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let output = command.arg("info").args(options).arg(&image).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout).to_owned()
@@ -143,7 +145,7 @@ fn space_and_the_state_of_the_log_are_told() {
     assert!(document(&["--tolerant"])["log"]["state"].is_null());
     assert!(info(&[]).contains("dirty: the numbers are those after its replay"));
     assert!(info(&["--ignore-log"]).contains("=dirty\n"));
-    let mut replay = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut replay = Command::new(program());
     assert!(replay.arg("replay").arg(&image).output().unwrap().status.success());
     let mut judge = Judge::XfsDb.command();
     let judge =

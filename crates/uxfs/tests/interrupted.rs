@@ -1,7 +1,4 @@
 //! Ctrl-C and SIGTERM: a sentence about the remains, no file that is half made, and the process ends by the signal.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -15,6 +12,9 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common;
+use crate::common::program;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command that waits for more input behind what it has got.
@@ -27,7 +27,7 @@ impl Waiting {
     fn start(arguments: &[&str], input: &[u8]) -> Self {
         // What runs in the background of a script ignores SIGINT, and so does what it starts: uxfs then does, too.
         let mut command = Command::new("env");
-        command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_uxfs")]);
+        command.args(["--default-signal=INT,TERM", program()]);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

@@ -1,10 +1,9 @@
 //! With `--json` every failure of a command is one document on standard error, also where the command line is wrong.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::uxfs;
 use serde_json::Value;
+
+use crate::common;
+use crate::common::uxfs;
 
 #[track_caller]
 fn error_of(arguments: &[&str], code: i32) -> String {

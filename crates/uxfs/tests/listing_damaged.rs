@@ -1,15 +1,11 @@
 //! Commands that list and search on damaged images: they end, name the damage, and go on.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/damaged.rs"]
-mod damaged;
 
 use std::{fs, time::Duration};
 
-use common::{succeeds, text, uxfs};
-use damaged::{DamagedCopies, ended};
 use uxfs_testkit::{judges::Judge, require, seeds::Seed, xfs_db::XfsDb};
+
+use crate::common::damaged::{DamagedCopies, ended};
+use crate::common::{succeeds, text, uxfs};
 
 /// Damaged copies of the image.
 const COPIES: usize = 25;

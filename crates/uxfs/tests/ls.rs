@@ -1,9 +1,4 @@
 //! `uxfs ls`, judged by GNU ls in the kernel's mount of the same image.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,14 +7,15 @@ use std::{
     time::SystemTime,
 };
 
-use common::{succeeds, text, uxfs};
-use random_tree::{Names, RandomTree, Shape, is_late, words};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::{Random, Seed},
 };
+
+use crate::common::random_tree::{Names, RandomTree, Shape, is_late, words};
+use crate::common::{program, succeeds, text, uxfs};
 
 const COLORS: &str = "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33:so=01;35:bd=40;33;01:cd=40;33;01:or=40;31;01:mi=00:su=37;41:sg=30;43:\
     ca=00:tw=30;42:ow=34;42:st=37;44:ex=01;32:*.tar=01;31:*.gz=01;31:*.jpg=01;35:*~=00;90";
@@ -152,7 +148,7 @@ fn compare_once(random: &mut Random, tree: &RandomTree, is_wild: bool) -> Option
     let mut gnu = std::process::Command::new("ls");
     gnu.current_dir(tree.mount.path());
     let expected = run(gnu, &theirs);
-    let found = run(std::process::Command::new(env!("CARGO_BIN_EXE_uxfs")), &ours);
+    let found = run(std::process::Command::new(program()), &ours);
     let same = expected.stdout == found.stdout;
     let is_done = same && found.status.code() == Some(0);
     if is_done {

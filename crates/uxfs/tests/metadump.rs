@@ -1,7 +1,4 @@
 //! `uxfs metadump` and `uxfs mdrestore`, each with the other program's dumps.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,7 +8,6 @@ use std::{
     process::Stdio,
 };
 
-use common::{succeeds, text, uxfs};
 use tempfile::TempDir;
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -20,6 +16,8 @@ use uxfs_testkit::{
     verdict::{repair_findings, repair_is_silent},
     xfs_db::XfsDb,
 };
+
+use crate::common::{program, succeeds, text, uxfs};
 
 const OPTIONS: [&[&str]; 4] = [&[], &["-a"], &["-o"], &["-o", "-a"]];
 
@@ -267,7 +265,7 @@ fn streams_flags_and_refusals() {
     let piped = uxfs(&["metadump", "-o", text(&at("image")), "-"]);
     assert!(piped.status.success());
     fs::write(at("piped"), &piped.stdout).unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = std::process::Command::new(program());
     command
         .args(["mdrestore", "-", text(&at("restored"))])
         .stdin(Stdio::from(File::open(at("piped")).unwrap()));

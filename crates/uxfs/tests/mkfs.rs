@@ -1,6 +1,5 @@
 //! `uxfs mkfs` as its users meet it: as itself and as mkfs.xfs, on files that exist and that do not, on what holds something
 //! already or is in use.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     fs::{self, File},
@@ -17,8 +16,10 @@ use uxfs_testkit::{
     require, verdict,
 };
 
+use crate::common::program;
+
 fn uxfs(arguments: &[&str], image: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_uxfs")).args(arguments).arg(image).output().unwrap()
+    Command::new(program()).args(arguments).arg(image).output().unwrap()
 }
 
 fn words(output: &Output) -> String {
@@ -70,7 +71,7 @@ fn a_size_makes_the_file() {
 fn through_a_link_it_is_mkfs_xfs() {
     let folder = TempDir::new().unwrap();
     let (link, image) = (folder.path().join("mkfs.xfs"), image(&folder));
-    symlink(env!("CARGO_BIN_EXE_uxfs"), &link).unwrap();
+    symlink(program(), &link).unwrap();
     File::create(&image).unwrap().set_len(1 << 30).unwrap();
     let run = |arguments: &[&str]| Command::new(&link).args(arguments).output().unwrap();
     let name = image.display().to_string();
@@ -131,7 +132,7 @@ fn what_is_refused_for_its_time_or_its_prototype_leaves_the_old_contents() {
         fs::write(&prototype, text.replace("NONE", host.to_str().unwrap())).unwrap();
         fails(&["mkfs", "-f", "-p", prototype.to_str().unwrap()], &image, 1, "line 4");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.env("SOURCE_DATE_EPOCH", "16299260426").args(["mkfs", "-f"]).arg(&image);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", words(&output));
@@ -169,7 +170,7 @@ fn the_same_variables_give_the_same_bytes() {
     let folder = TempDir::new().unwrap();
     let make = |name: &str| {
         let path = folder.path().join(name);
-        let output = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+        let output = Command::new(program())
             .args(["mkfs", "-q", "--size", "300M", "-m", "uuid=c1b9d5a2-f162-11cf-9ece-0020afc76f16"])
             .arg(&path)
             .env("SOURCE_DATE_EPOCH", "1700000000")

@@ -1,7 +1,4 @@
 //! `uxfs mkfs --from` with other times and owners than the source's, without what cannot be read, and from pipes that are fitted.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -11,13 +8,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{succeeds, text};
 use tempfile::TempDir;
 use uxfs_testkit::{judges::Judge, require, verdict::repair_is_silent};
 
+use crate::common;
+use crate::common::{program, succeeds, text};
+
 /// Runs `uxfs mkfs` without the variables of the other tests.
 fn mkfs(arguments: &[&str], epoch: Option<&str>, input: Stdio) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(["mkfs", "-q", "-f"]).args(arguments).env_remove("SOURCE_DATE_EPOCH").stdin(input);
     if let Some(epoch) = epoch {
         command.env("SOURCE_DATE_EPOCH", epoch);
@@ -190,7 +189,7 @@ fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
     const NOBODY: u32 = 65_534;
     let place = Place::new();
     let uxfs = place.path("uxfs");
-    fs::copy(env!("CARGO_BIN_EXE_uxfs"), &uxfs).unwrap();
+    fs::copy(program(), &uxfs).unwrap();
     fs::create_dir(place.path("tree/closed")).unwrap();
     fs::write(place.path("tree/closed/inner"), "hidden").unwrap();
     for (path, mode) in [("", 0o777), ("uxfs", 0o755), ("tree/young", 0), ("tree/closed", 0o700)] {

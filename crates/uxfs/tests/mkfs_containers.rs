@@ -1,8 +1,5 @@
 //! `uxfs mkfs --from` of images of containers, in the layouts and archives that umoci, buildah and skopeo make, against what umoci
 //! unpacks and buildah mounts; and archives of `uxfs extract` as layers.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -12,7 +9,6 @@ use std::{
     thread,
 };
 
-use common::{host, layers::random_layer, succeeds, text};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
@@ -21,6 +17,9 @@ use uxfs_testkit::{
     seeds::{Random, Seed},
     verdict::{holds_the_same_but_for_reading, repair_is_silent},
 };
+
+use crate::common;
+use crate::common::{host, layers::random_layer, program, succeeds, text};
 
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
@@ -85,7 +84,7 @@ impl Images {
     /// The image that uxfs makes of a source, here a name below the folder.
     fn made(&self, source: &str) -> PathBuf {
         let image = self.path("disk");
-        let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut uxfs = Command::new(program());
         uxfs.args(["mkfs", "-q", "-f", "--size", "400M", "--reproducible", "--from", source]).arg(&image);
         let output = uxfs.current_dir(self.folder.path()).output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr);
@@ -213,7 +212,7 @@ fn every_form_makes_the_same_image() {
         &[&mkfs[..], &[&format!("docker-archive:{}", text(&images.path("docker.tar"))), text(&fitted)]]
             .concat(),
     );
-    let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut uxfs = Command::new(program());
     uxfs.args(mkfs).arg("docker-archive:-").arg(&piped).env("SOURCE_DATE_EPOCH", "2000000000");
     let archive = fs::File::open(images.path("docker.tar")).unwrap();
     assert!(uxfs.stdin(Stdio::from(archive)).status().unwrap().success());

@@ -1,7 +1,4 @@
 //! `uxfs mkfs --from`: the command as people use it, and what the judges say of its images.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -10,7 +7,6 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{succeeds, text, tree, uxfs};
 use serde_json::Value;
 use tempfile::TempDir;
 use uxfs_testkit::{
@@ -18,6 +14,8 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     verdict::{holds_the_same, kernel_removes_everything, repair_is_silent},
 };
+
+use crate::common::{program, succeeds, text, tree, uxfs};
 
 const JUDGES: [Judge; 3] = [Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
 
@@ -125,7 +123,7 @@ fn archives_hold_the_same() {
     let packing = Command::new("gzip").arg("-c").arg(&archive).stdout(packed).status().unwrap();
     assert!(packing.success());
     let piped = folder.path().join("piped");
-    let status = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let status = Command::new(program())
         .args(["mkfs", "-q", "--from", "-", "--atime", "--size", "400M", text(&piped)])
         .stdin(Stdio::from(fs::File::open(folder.path().join("packed.zst")).unwrap()))
         .status()
@@ -191,7 +189,7 @@ fn later_layers_take_away_and_replace() {
     check(&image);
     // From a pipe nothing can be looked at twice: what later layers take away is removed from the image.
     let piped = folder.path().join("piped");
-    let status = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let status = Command::new(program())
         .args(["mkfs", "-q", "--size", "400M", "--from", text(&first), "--from", "-", text(&piped)])
         .stdin(Stdio::from(fs::File::open(&second).unwrap()))
         .status()

@@ -1,8 +1,5 @@
 //! `uxfs mkfs --from`, several times: directories, archives and pipes over each other, against layers unpacked one after the
 //! other on the host.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     ffi::OsString,
@@ -12,13 +9,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{host, layers::random_layer, succeeds, text};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     seeds::Seed,
     verdict::{holds_the_same_but_for_reading, kernel_removes_everything},
 };
+
+use crate::common;
+use crate::common::{host, layers::random_layer, program, succeeds, text};
 
 const JUDGES: [Judge; 5] = [Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel, Judge::Setfacl];
 
@@ -173,7 +172,7 @@ impl std::fmt::Debug for Shapes<'_> {
 
 /// One of the layers comes from a pipe: nothing can be read twice then.
 fn piped(image: &Path, forms: &[[PathBuf; 3]], expected: &Path) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(["mkfs", "-q", "-f", "--size", "400M"]);
     for (number, [layer, plain, packed]) in forms.iter().enumerate() {
         match number {

@@ -1,20 +1,18 @@
 //! `uxfs mkfs --from` an archive: the image depends on what the archive holds, not on the order in which it does.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use common::{host, succeeds, text, tree};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     seeds::{Random, Seed},
     verdict::{holds_the_same_but_for_reading, repair_is_silent},
 };
+
+use crate::common::{host, succeeds, text, tree};
 
 const JUDGES: [Judge; 4] = [Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
 

@@ -1,9 +1,4 @@
 //! `uxfs mount` and `uxfs umount` as a user calls them.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs::{self, File},
@@ -15,14 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{succeeds, text, uxfs};
-use mount_place::{Place, processes, succeeded};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    sparse::Contents,
     verdict::repair_is_silent,
 };
+
+use crate::common::mount_place::{Place, processes, succeeded};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// The process that serves a mount, and the one that mounted it.
 fn processes_of(image: &Path) -> [String; 2] {
@@ -126,7 +123,7 @@ fn without_recovery_the_state_before_the_log_is_shown() {
     succeeded(&place.mount(&[]));
     write_and_sync(&place, 7);
     crash(&place);
-    let bytes = fs::read(&place.image).unwrap();
+    let bytes = Contents::read(&place.image).unwrap();
     let names = |place: &Place| {
         let entries = fs::read_dir(&place.directory).unwrap();
         let mut names: Vec<_> =
@@ -139,7 +136,7 @@ fn without_recovery_the_state_before_the_log_is_shown() {
         assert_eq!(names(&place), expected, "{options}");
         assert_eq!(fs::read(place.directory.join("before")).unwrap(), b"before");
         succeeds(&["umount", text(&place.directory)]);
-        assert!(fs::read(&place.image).unwrap() == bytes, "{options}: the image has changed");
+        assert!(Contents::read(&place.image).unwrap() == bytes, "{options}: the image has changed");
     }
     let listed = succeeds(&["ls", "--ignore-log", text(&place.image)]);
     assert!(listed.contains("before") && !listed.contains("file"), "{listed}");
@@ -241,7 +238,7 @@ struct Foreground<'p> {
 impl<'p> Foreground<'p> {
     fn new(place: &'p Place, options: &str) -> Self {
         let lines = File::create(place.folder.path().join("lines")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.args(["mount", "-f", "-o", options]).args([&place.image, &place.directory]).stderr(lines);
         let child = command.spawn().unwrap();
         let begun = Instant::now();
@@ -421,7 +418,7 @@ fn a_mount_tells_what_it_counts() {
     let requests = told["requests"]["device"].as_u64().unwrap();
     let counts = told["operations"].as_object().unwrap().values();
     assert_eq!(counts.map(|operation| operation["count"].as_u64().unwrap()).sum::<u64>(), requests);
-    let mut watching = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut watching = Command::new(program());
     let watching = watching.args(["stats", "--watch", text(&place.directory)]);
     let mut watching = watching.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     assert_eq!(uxfs(&["stats", "--watch", "0.001", text(&place.directory)]).status.code(), Some(2));
@@ -551,7 +548,7 @@ fn helpers_mount_and_unmount() {
     let helper = |name: &str, arguments: &[&str]| {
         let link = place.folder.path().join(name);
         if !link.exists() {
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_uxfs"), &link).unwrap();
+            std::os::unix::fs::symlink(program(), &link).unwrap();
         }
         Command::new(link).args(arguments).output().unwrap()
     };
@@ -611,7 +608,7 @@ fn an_ordinary_user_mounts_an_image() {
     for path in [&place.image, &place.directory] {
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
-    let program = env!("CARGO_BIN_EXE_uxfs");
+    let program = program();
     let script = format!(
         "set -e; {program} mount {image} {directory}; cd {directory}; id -u > \"$0\"; cat \"$0\"; cd /; {program} umount {directory}",
         image = text(&place.image),

@@ -1,10 +1,5 @@
 //! Mounts and what else on the machine is in play: wrappers of system calls, other mounts of the image, a server that has died, the host's
 //! block size, damage that an earlier mount has left to recovery.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs,
@@ -12,13 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{succeeds, text, uxfs};
-use mount_place::{Place, processes};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    sparse::Contents,
 };
+
+use crate::common::mount_place;
+use crate::common::mount_place::{Place, processes};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// A command that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -39,7 +37,7 @@ fn a_mount_under_fakeroot_does_not_wait_for_itself() {
     require!(Judge::XfsRepair, Judge::Fakeroot);
     let place = Place::new();
     let mut command = Command::new("fakeroot");
-    command.args([env!("CARGO_BIN_EXE_uxfs"), "mount"]).args([&place.image, &place.directory]);
+    command.args([program(), "mount"]).args([&place.image, &place.directory]);
     let mut mounting = command.stdin(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let status = loop {
@@ -116,7 +114,7 @@ fn a_damaged_header_of_a_group_leaves_the_image_to_readers() {
         let mut database = Command::new("xfs_db");
         let changed = database.args(["-x", "-c", header, "-c", "write -d magicnum 0"]);
         assert!(changed.arg(&place.image).stdout(Stdio::null()).status().unwrap().success());
-        let before = fs::read(&place.image).unwrap();
+        let before = Contents::read(&place.image).unwrap();
         is_refused(&place, "rw", "uxfs repair mends it");
         let output = place.mount(&["-o", "ro"]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -125,7 +123,7 @@ fn a_damaged_header_of_a_group_leaves_the_image_to_readers() {
         assert!(fs::write(place.directory.join("another"), "").is_err());
         let output = uxfs(&["umount", text(&place.directory)]);
         assert!(output.status.success(), "{output:?}");
-        assert!(fs::read(&place.image).unwrap() == before, "{header}: the image has changed");
+        assert!(Contents::read(&place.image).unwrap() == before, "{header}: the image has changed");
     }
 }
 

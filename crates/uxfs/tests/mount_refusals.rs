@@ -1,10 +1,5 @@
 //! What a mount must not accept, because it could not keep it: changes of a mount for reading, bytes without room, flags that XFS does not
 //! have; and devices that take no writes.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{succeeds, text, uxfs};
-use mount_place::{Place, succeeded};
 use rustix::{fs::IFlags, io::Errno};
-use uxfs_testkit::{judges::Judge, loop_device::LoopDevice, require};
+use uxfs_testkit::{judges::Judge, loop_device::LoopDevice, require, sparse::Contents};
+
+use crate::common::mount_place::{Place, succeeded};
+use crate::common::{program, succeeds, text, uxfs};
 
 fn host(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -38,7 +34,7 @@ fn a_mount_for_reading_accepts_no_change_whatever_the_kernel_allows() {
         succeeded(&place.mount(&[]));
         fs::write(place.file(), "contents").unwrap();
         place.unmount();
-        let before = fs::read(&place.image).unwrap();
+        let before = Contents::read(&place.image).unwrap();
         succeeded(&place.mount(&["-o", options]));
         let output = place.mount(&["-o", "remount,rw"]);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -64,7 +60,7 @@ fn a_mount_for_reading_accepts_no_change_whatever_the_kernel_allows() {
         drop(file);
         assert_eq!(fs::read(place.file()).unwrap(), b"contents");
         succeeds(&["umount", text(&place.directory)]);
-        assert!(fs::read(&place.image).unwrap() == before, "{options}: the image has changed");
+        assert!(Contents::read(&place.image).unwrap() == before, "{options}: the image has changed");
     }
 }
 
@@ -139,12 +135,12 @@ fn a_label_is_not_set_while_the_mount_takes_no_changes() {
     let place = Place::new();
     succeeded(&place.mount(&[]));
     succeeded(&place.mount(&["-o", "remount,ro"]));
-    let before = fs::read(&place.image).unwrap();
+    let before = Contents::read(&place.image).unwrap();
     let mut label = Command::new("xfs_io");
     let output = label.args(["-r", "-c", "label -s new"]).arg(&place.directory).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("Read-only file system"), "{words}");
-    assert!(fs::read(&place.image).unwrap() == before, "the image has changed");
+    assert!(Contents::read(&place.image).unwrap() == before, "the image has changed");
     place.unmount();
 }
 
@@ -203,7 +199,7 @@ fn a_block_device_is_mounted_for_changes_unless_it_takes_none() {
 fn a_limit_of_address_space_is_kept() {
     require!(Judge::XfsRepair);
     let place = Place::new();
-    let program = env!("CARGO_BIN_EXE_uxfs");
+    let program = program();
     let line = format!(
         "ulimit -v {}; exec {program} mount {} {}",
         12 << 20,

@@ -1,9 +1,4 @@
 //! What `uxfs mount`, `uxfs umount` and `uxfs stats` say where the command was not meant so, and options that have two names.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs::{self, File},
@@ -11,10 +6,11 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{succeeds, text, uxfs};
-use mount_place::{Place, processes, succeeded};
 use serde_json::Value;
 use uxfs_testkit::{judges::Judge, require};
+
+use crate::common::mount_place::{Place, processes, succeeded};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// What a command says that fails with this code.
 #[track_caller]
@@ -74,15 +70,7 @@ fn what_cannot_be_unmounted_is_told_with_the_reason() {
     drop(used);
     fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let by_other = Command::new("setpriv")
-        .args([
-            "--reuid",
-            "65534",
-            "--regid",
-            "65534",
-            "--clear-groups",
-            env!("CARGO_BIN_EXE_uxfs"),
-            "umount",
-        ])
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program(), "umount"])
         .arg(&place.directory)
         .output();
     is_refused(&by_other.unwrap(), &["the user with the number 0 has mounted it"]);
@@ -153,8 +141,7 @@ fn options_of_commands_are_those_of_a_list() {
 fn watched_counters_in_a_file_steer_no_terminal() {
     let place = Place::new();
     succeeded(&place.mount(&[]));
-    let line =
-        format!("timeout 1 {} stats --watch 0.1 {}", env!("CARGO_BIN_EXE_uxfs"), text(&place.directory));
+    let line = format!("timeout 1 {} stats --watch 0.1 {}", program(), text(&place.directory));
     let output = Command::new("bash").args(["-c", &line]).output().unwrap();
     succeeds(&["umount", text(&place.directory)]);
     let shown = String::from_utf8(output.stdout).unwrap();

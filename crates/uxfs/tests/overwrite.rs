@@ -1,7 +1,4 @@
 //! No command writes over what it reads, by whatever name, nor over a file system that was not meant.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -13,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{image::memory_folder, judges::Judge, loop_device::LoopDevice, require};
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// An image with files, its dump, a map, and a tree.
 struct Bench {
@@ -132,7 +129,7 @@ fn other_inputs_are_no_outputs_either() {
         bench.refuses(&["mdrestore", "-f", &bench.path("dump"), name], "dump", "the dump itself");
     }
     let dump = fs::File::open(bench.at("dump")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let output =
         command.args(["mdrestore", "-f", "-", &bench.path("dump")]).stdin(Stdio::from(dump)).output();
     assert_eq!(output.unwrap().status.code(), Some(2));
@@ -278,7 +275,7 @@ fn what_cannot_be_written_as_a_whole_replaces_nothing() {
     let new = &bench.path("new");
     for command in ["metadump IMAGE NEW", "extract IMAGE / --tar NEW"] {
         let command = command.replace("IMAGE", image).replace("NEW", new);
-        let script = format!("trap '' XFSZ; ulimit -f 4; exec {} {command}", env!("CARGO_BIN_EXE_uxfs"));
+        let script = format!("trap '' XFSZ; ulimit -f 4; exec {} {command}", program());
         let output = Command::new("bash").args(["-c", &script]).output().unwrap();
         assert!(!output.status.success(), "{command}");
         assert!(!Path::new(new).exists(), "{command}: {}", told(&output));

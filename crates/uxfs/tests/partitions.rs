@@ -1,9 +1,4 @@
 //! File systems in partitions of disk images that sfdisk has made: all commands find them, and none leaves them.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "common/mount_place.rs"]
-mod mount_place;
 
 use std::{
     fs::{self, File},
@@ -13,8 +8,6 @@ use std::{
     process::Stdio,
 };
 
-use common::{succeeds, text, uxfs};
-use mount_place::{Place, succeeded};
 use uxfs_testkit::{
     image::memory_folder,
     judges::Judge,
@@ -22,6 +15,10 @@ use uxfs_testkit::{
     require,
     verdict::repair_is_silent,
 };
+
+use crate::common;
+use crate::common::mount_place::{Place, succeeded};
+use crate::common::{program, succeeds, text, uxfs};
 
 const MEBIBYTE: u64 = 1 << 20;
 /// What lies outside of the partition: nothing may change it.
@@ -278,7 +275,7 @@ fn a_repair_in_a_partition_is_taken_back() {
 fn a_file_system_is_made_in_a_partition() {
     require!(Judge::Sfdisk, Judge::XfsRepair, Judge::Kernel);
     let reproducible = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = std::process::Command::new(program());
         command.arg("mkfs").args(arguments).env("SOURCE_DATE_EPOCH", common::NOW);
         command.env("DETERMINISTIC_SEED", "1").args(["-m", "uuid=00000000-0000-0000-0000-000000000001"]);
         command.output().unwrap()

@@ -1,7 +1,8 @@
 //! The recipes of `docs/recipes.md`, and the minute of the README, run as they stand there: each in a directory of its own, with what its comment prepares.
-#![allow(clippy::unwrap_used)]
 
 use std::{fmt::Write, fs, os::unix::fs::symlink, path::Path, process::Command};
+
+use crate::common::program;
 
 /// A heading with its commands.
 #[derive(Default)]
@@ -58,7 +59,7 @@ fn each_recipe_works_as_it_is_written() {
     found.extend(of_readme.into_iter().filter(|recipe| !recipe.setup.is_empty()));
     assert!(found.last().unwrap().name.contains("minute"));
     let programs = tempfile::tempdir().unwrap();
-    symlink(env!("CARGO_BIN_EXE_uxfs"), programs.path().join("uxfs")).unwrap();
+    symlink(program(), programs.path().join("uxfs")).unwrap();
     // sfdisk lies where ordinary users do not look.
     let path = format!("{}:{}:/usr/sbin:/sbin", programs.path().display(), std::env::var("PATH").unwrap());
     for Recipe { name, setup, steps } in found {

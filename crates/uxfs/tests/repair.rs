@@ -1,7 +1,4 @@
 //! `uxfs repair`, as people use it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, OpenOptions},
@@ -17,7 +14,9 @@ use uxfs_format::{
     field_table::OnDisk,
     superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
 };
-use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent, xfs_db::XfsDb};
+use uxfs_testkit::{
+    golden::GoldenImage, judges::Judge, require, sparse::Contents, verdict::repair_is_silent, xfs_db::XfsDb,
+};
 
 use crate::common::{text, uxfs};
 
@@ -46,10 +45,10 @@ fn listing(image: &Path) -> String {
 fn a_sound_image_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let image = unpacked("default", folder.path());
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let output = uxfs(&["repair", text(&image)]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), "nothing to repair\n".as_bytes()));
-    assert!(before == fs::read(&image).unwrap(), "it was changed");
+    assert!(before == Contents::read(&image).unwrap(), "it was changed");
 }
 
 #[test]
@@ -67,10 +66,10 @@ fn headers_of_all_groups_come_back() {
     for group in 0..4 {
         overwrite(&image, group * group_bytes + 512, 3 * 512);
     }
-    let damaged = fs::read(&image).unwrap();
+    let damaged = Contents::read(&image).unwrap();
     let plan = uxfs(&["repair", "--dry-run", "--json", text(&image)]);
     assert_eq!(plan.status.code(), Some(3));
-    assert!(damaged == fs::read(&image).unwrap(), "a dry run changed the image");
+    assert!(damaged == Contents::read(&image).unwrap(), "a dry run changed the image");
     let done = uxfs(&["repair", "--json", text(&image)]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
     let (plan, done) = (documents(&plan), documents(&done));
@@ -83,19 +82,20 @@ fn headers_of_all_groups_come_back() {
     repair_is_silent(&image).unwrap();
     assert_eq!(listing(&image), expected);
     assert_eq!(uxfs(&["repair", text(&image)]).stdout, "nothing to repair\n".as_bytes());
-    let whole = fs::read(&image).unwrap();
+    let whole = Contents::read(&image).unwrap();
     // And back.
     let undone = uxfs(&["undo", text(&image)]);
     assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
-    assert!(fs::read(&image).unwrap() == damaged, "undo did not restore it");
+    assert!(Contents::read(&image).unwrap() == damaged, "undo did not restore it");
     // A repair of which only a part was written is finished from the file, to the same bytes.
     let file = OpenOptions::new().write(true).open(&image).unwrap();
-    file.write_all_at(&marked(&whole[..512]), 0).unwrap();
-    file.write_all_at(&whole[512..2048], 512).unwrap();
+    let bytes = whole.to_bytes();
+    file.write_all_at(&marked(&bytes[..512]), 0).unwrap();
+    file.write_all_at(&bytes[512..2048], 512).unwrap();
     let finished = uxfs(&["repair", text(&image)]);
     let words = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert!(words.contains("finished an earlier repair"), "{words}");
-    assert!(fs::read(&image).unwrap() == whole, "it came to something else");
+    assert!(Contents::read(&image).unwrap() == whole, "it came to something else");
 }
 
 /// A superblock as it is while a repair is being written: it comes first, and says that the file system needs one.
@@ -123,7 +123,7 @@ fn reading_commands_show_what_a_repair_would_leave() {
         .write(&["path /directories", "write -d core.magic 0", "write -d core.mode 0"])
         .unwrap();
     overwrite(&image, 0, 512);
-    let damaged = fs::read(&image).unwrap();
+    let damaged = Contents::read(&image).unwrap();
     for command in ["ls", "tree", "info", "freespace"] {
         let output = uxfs(&[command, "--repaired", text(&image)]);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -139,7 +139,7 @@ fn reading_commands_show_what_a_repair_would_leave() {
         output.stdout
     };
     assert!(archive(&image, &["--repaired"]) == archive(&sound, &[]));
-    assert!(fs::read(&image).unwrap() == damaged, "the image was changed");
+    assert!(Contents::read(&image).unwrap() == damaged, "the image was changed");
     // It is for reading, and says so.
     for command in ["check", "repair", "replay"] {
         let refused = uxfs(&[command, "--repaired", text(&image)]);

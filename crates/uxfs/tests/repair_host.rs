@@ -1,7 +1,4 @@
 //! `uxfs repair` where the host is the problem: no room, closed streams, links, devices; and the way back.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -13,10 +10,11 @@ use std::{
 use serde_json::Value as Json;
 use uxfs_testkit::{
     golden::GoldenImage, image::memory_folder, judges::Judge, loop_device::LoopDevice, require,
-    verdict::repair_is_silent, xfs_db::XfsDb,
+    sparse::Contents, verdict::repair_is_silent, xfs_db::XfsDb,
 };
 
-use crate::common::{host, text, uxfs};
+use crate::common;
+use crate::common::{host, program, text, uxfs};
 
 fn unpacked(folder: &Path) -> PathBuf {
     let image = folder.join("image");
@@ -50,7 +48,7 @@ fn words(output: &Output) -> String {
 
 fn shell(script: &str, image: &Path) -> Output {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_uxfs"), text(image)]);
+    command.args(["-c", script, program(), text(image)]);
     command.output().unwrap()
 }
 
@@ -69,17 +67,20 @@ fn a_repair_is_taken_back_byte_for_byte() {
     for damage in damages {
         let image = unpacked(folder.path());
         XfsDb::new(&image).write(damage).unwrap();
-        let before = fs::read(&image).unwrap();
+        let before = Contents::read(&image).unwrap();
         let done = uxfs(&["repair", text(&image)]);
         assert_eq!(done.status.code(), Some(0), "{damage:?}: {}", words(&done));
         assert!(words(&done).contains("to take it back: uxfs undo "), "{damage:?}: {}", words(&done));
         repair_is_silent(&image).unwrap();
-        let repaired = fs::read(&image).unwrap();
+        let repaired = Contents::read(&image).unwrap();
         assert_eq!(uxfs(&["repair", text(&image)]).stdout, b"nothing to repair\n");
-        assert!(repaired == fs::read(&image).unwrap(), "{damage:?}: the second repair changed something");
+        assert!(
+            repaired == Contents::read(&image).unwrap(),
+            "{damage:?}: the second repair changed something"
+        );
         let undone = uxfs(&["undo", "--remove", text(&image)]);
         assert_eq!(undone.status.code(), Some(0), "{}", words(&undone));
-        assert!(before == fs::read(&image).unwrap(), "{damage:?}: undo did not restore it");
+        assert!(before == Contents::read(&image).unwrap(), "{damage:?}: undo did not restore it");
     }
 }
 
@@ -88,7 +89,7 @@ fn without_room_for_the_undo_file_nothing_is_written() {
     require!(Judge::Kernel);
     let folder = tempfile::tempdir().unwrap();
     let image = damaged(folder.path());
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let small = folder.path().join("small");
     fs::create_dir(&small).unwrap();
     host("mount", &["-t", "tmpfs", "-o", "size=8k", "tmpfs", text(&small)]);
@@ -108,7 +109,7 @@ fn without_room_for_the_undo_file_nothing_is_written() {
     let limited = shell("ulimit -f 100; exec \"$0\" repair --no-undo \"$1\"", &far_damaged(folder.path()));
     assert_eq!(limited.status.code(), Some(1), "{}", words(&limited));
     assert!(words(&limited).contains("nothing was changed; raise the limit"), "{}", words(&limited));
-    assert!(before == fs::read(&image).unwrap(), "it was changed");
+    assert!(before == Contents::read(&image).unwrap(), "it was changed");
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().contains("undo")), "{names:?}");
@@ -119,7 +120,7 @@ fn closed_and_full_streams_do_not_stop_a_repair() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     for (streams, code) in [("2>&-", 0), (">&-", 0), (">&- 2>&- <&-", 0), (">/dev/full", 1), ("| true", 0)] {
         let image = damaged(folder.path());
-        let before = fs::read(&image).unwrap();
+        let before = Contents::read(&image).unwrap();
         let output = shell(&format!("\"$0\" repair \"$1\" {streams}"), &image);
         assert_eq!(output.status.code(), Some(code), "{streams}: {}", words(&output));
         assert_eq!(uxfs(&["repair", text(&image)]).stdout, b"nothing to repair\n", "{streams}");
@@ -134,7 +135,7 @@ fn closed_and_full_streams_do_not_stop_a_repair() {
                 "{}",
                 words(&output)
             );
-            assert!(before == fs::read(&image).unwrap(), "undo did not restore it");
+            assert!(before == Contents::read(&image).unwrap(), "undo did not restore it");
         }
         fs::remove_file(folder.path().join("image.uxfs-undo")).unwrap();
     }
@@ -161,7 +162,7 @@ fn the_exit_code_tells_the_state_without_output() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let image = damaged(folder.path());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let output = command.args(["repair", text(&image)]).stdout(writer).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     assert!(words(&output).contains("to take it back: uxfs undo "), "{}", words(&output));
@@ -244,7 +245,7 @@ fn links_devices_and_read_only_images() {
     assert!(folder.path().join("link.uxfs-undo").exists());
     assert_eq!(uxfs(&["undo", text(&link)]).status.code(), Some(0));
     // Standard input is no image.
-    let dash = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let dash = Command::new(program())
         .args(["repair", "-"])
         .current_dir(folder.path())
         .stdin(Stdio::null())

@@ -1,7 +1,4 @@
 //! `uxfs repair` that is killed, and that finds the host's file system full.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, OpenOptions},
@@ -18,10 +15,11 @@ use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::{Random, Seed},
+    sparse::Contents,
     verdict::repair_is_silent,
 };
 
-use crate::common::{host, text, uxfs};
+use crate::common::{host, program, text, uxfs};
 
 /// Times that a repair is killed.
 const KILLS: u64 = 6;
@@ -43,24 +41,13 @@ fn damaged(folder: &Path) -> PathBuf {
     image
 }
 
-fn same(one: &[u8], other: &[u8], what: &str) {
-    assert!(one == other, "{what}: other bytes, from {:?}", one.iter().zip(other).position(|(a, b)| a != b));
-}
-
-/// Puts these contents back: the pages that differ, so that holes stay.
-fn put_back(image: &Path, contents: &[u8]) {
-    let found = fs::read(image).unwrap();
-    let file = OpenOptions::new().write(true).open(image).unwrap();
-    for ((start, old), new) in (0..).step_by(4096).zip(found.chunks(4096)).zip(contents.chunks(4096)) {
-        if old != new {
-            file.write_all_at(new, start).unwrap();
-        }
-    }
+fn same(one: &Contents, other: &Contents, what: &str) {
+    assert_eq!(one.difference(other), None, "{what}");
 }
 
 /// Starts a repair, and kills it after this time. Gives whether it was still running.
 fn kill_after(time: Duration, arguments: &[&str]) -> bool {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let mut child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     thread::sleep(time);
     let was_running = child.try_wait().unwrap().is_none();
@@ -81,28 +68,28 @@ fn a_repair_that_is_killed_is_finished_by_the_next_and_can_be_taken_back() {
     let mut random = Seed::from_environment("a_repair_that_is_killed", 1).random();
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = damaged(folder.path());
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let started = Instant::now();
     let done = uxfs(&["repair", text(&image)]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
-    let (whole, after) = (started.elapsed(), fs::read(&image).unwrap());
+    let (whole, after) = (started.elapsed(), Contents::read(&image).unwrap());
     repair_is_silent(&image).unwrap();
     let undo = folder.path().join("image.uxfs-undo");
     let mut killed = 0;
     for _ in 0..KILLS {
-        put_back(&image, &before);
+        before.write(&image).unwrap();
         let _ = fs::remove_file(&undo);
         killed += u32::from(kill_after(moment(whole, &mut random), &["repair", text(&image)]));
-        let left = fs::read(&image).unwrap();
+        let left = Contents::read(&image).unwrap();
         let again = uxfs(&["repair", text(&image)]);
         assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
-        same(&fs::read(&image).unwrap(), &after, "repaired again");
+        same(&Contents::read(&image).unwrap(), &after, "repaired again");
         // From where it was killed, the way back: where it had written anything, there is an undo file.
-        put_back(&image, &left);
+        left.write(&image).unwrap();
         if left != before {
             assert_eq!(uxfs(&["undo", text(&image)]).status.code(), Some(0));
         }
-        same(&fs::read(&image).unwrap(), &before, "taken back");
+        same(&Contents::read(&image).unwrap(), &before, "taken back");
     }
     judged("killed repairs", &format!("{killed} of {KILLS} were running"));
     assert!(killed > 0, "none was running any more");
@@ -114,12 +101,12 @@ fn a_repair_without_an_undo_file_that_is_killed_can_be_repeated() {
     let mut random = Seed::from_environment("without_an_undo_file", 1).random();
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = damaged(folder.path());
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let started = Instant::now();
     assert_eq!(uxfs(&["repair", "--no-undo", text(&image)]).status.code(), Some(0));
     let whole = started.elapsed();
     for _ in 0..KILLS / 2 {
-        put_back(&image, &before);
+        before.write(&image).unwrap();
         kill_after(moment(whole, &mut random), &["repair", "--no-undo", text(&image)]);
         let again = uxfs(&["repair", "--no-undo", text(&image)]);
         assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stdout));
@@ -144,9 +131,9 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
     let image = damaged(small);
     // The blocks of new structures have no room in the file.
     let file = OpenOptions::new().write(true).open(&image).unwrap();
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let mut punched = 0;
-    for (number, page) in before.chunks(4096).enumerate() {
+    for (number, page) in before.to_bytes().chunks(4096).enumerate() {
         if page.iter().all(|byte| *byte == 0) {
             let from = u64::try_from(number).unwrap() * 4096;
             let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
@@ -182,7 +169,7 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
         for left in [small.join("image.uxfs-undo"), small.join("image.uxfs-undo.part"), undo.clone()] {
             assert!(!left.exists(), "{options:?}: {}", left.display());
         }
-        same(&fs::read(&image).unwrap(), &before, "refused");
+        same(&Contents::read(&image).unwrap(), &before, "refused");
     }
     // What it said is enough.
     assert!(missing_bytes > 128 << 10, "{missing_bytes}");
@@ -193,26 +180,26 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
     // Back needs no room.
     fill();
     assert_eq!(uxfs(&["undo", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
-    same(&fs::read(&image).unwrap(), &before, "taken back");
+    same(&Contents::read(&image).unwrap(), &before, "taken back");
     // Into a copy with other holes it does, and says so before it begins.
     assert_eq!(uxfs(&["repair", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
     punch(&image, &before);
-    let punched = fs::read(&image).unwrap();
+    let punched = Contents::read(&image).unwrap();
     fill();
     let refused = uxfs(&["undo", "--force", "--undo", text(&undo), text(&image)]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{words}");
     assert!(words.contains("holes of the image file") && words.contains("nothing was changed"), "{words}");
-    same(&fs::read(&image).unwrap(), &punched, "refused");
+    same(&Contents::read(&image).unwrap(), &punched, "refused");
     balloon_file.set_len(0).unwrap();
     assert_eq!(uxfs(&["undo", "--force", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
 }
 
 /// Makes holes of the pages that a repair changed, and that held something else than zeros before, but the first.
-fn punch(image: &Path, before: &[u8]) {
+fn punch(image: &Path, before: &Contents) {
     let file = OpenOptions::new().write(true).open(image).unwrap();
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-    let after = fs::read(image).unwrap();
+    let (before, after) = (before.to_bytes(), fs::read(image).unwrap());
     let pages = (0_u64..).step_by(4096).zip(before.chunks(4096).zip(after.chunks(4096)));
     let changed = pages.filter(|(_, (old, new))| old != new && old.iter().any(|byte| *byte != 0));
     let mut count = 0;

@@ -1,8 +1,5 @@
 //! systemd-repart makes disks with uxfs in the place of mkfs.xfs: what the kernel finds in the partitions, beside what the source holds
 //! and what mkfs.xfs makes of it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -12,15 +9,14 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
-use common::{host, succeeds, text};
 use serde_json::Value;
 use tempfile::TempDir;
 use uxfs_testkit::{
+    exclusive::Exclusive,
     image::memory_folder,
     judges::{Judge, judged},
     loop_device::LoopDevice,
@@ -32,10 +28,11 @@ use uxfs_testkit::{
     xfs_db::XfsDb,
 };
 
+use crate::common;
+use crate::common::{host, program, succeeds, text};
+
 /// All identifiers of a disk come from it.
 const SEED: &str = "--seed=11111111-2222-3333-4444-555555555555";
-/// One run at a time.
-static RUNS: Mutex<()> = Mutex::new(());
 /// Of the superblock: what depends on where files lie, and on the moment.
 const COUNTS: [&str; 5] = ["icount", "ifree", "fdblocks", "crc", "lsn"];
 /// The first systemd that makes file systems without devices.
@@ -222,7 +219,7 @@ impl Workshop {
     /// A folder in which mkfs.xfs is one of the two, and writes its command lines down.
     fn caller(&self, maker: Maker) -> PathBuf {
         let (folder, tool) = match maker {
-            Maker::Uxfs => (self.path("uxfs"), PathBuf::from(env!("CARGO_BIN_EXE_uxfs"))),
+            Maker::Uxfs => (self.path("uxfs"), PathBuf::from(program())),
             Maker::Mkfs => (self.path("mkfs"), Judge::Mkfs.path().unwrap()),
         };
         let link = folder.join("real/mkfs.xfs");
@@ -263,7 +260,7 @@ impl Workshop {
         command.arg(self.path("disk")).env("PATH", folders).env("TMPDIR", self.path("temporary"));
         let output = {
             // One seed gives one UUID, and the kernel mounts no two file systems of one UUID.
-            let _one = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one = Exclusive::wait_for("systemd-repart").unwrap();
             command.envs(environment.iter().copied()).output().unwrap()
         };
         self.leaves_no_devices();

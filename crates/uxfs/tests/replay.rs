@@ -10,12 +10,15 @@ use uxfs_testkit::{
     golden::GoldenImage,
     judges::{Judge, all_present},
     manifest::{Header, differences, report},
+    sparse::Contents,
     verdict, walk,
 };
 
+use crate::common::program;
+
 fn uxfs(words: &[&str], image: &Path) -> Output {
     let (command, options) = words.split_first().expect("a command");
-    let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut uxfs = Command::new(program());
     uxfs.arg(command).arg(image).args(options).output().expect("uxfs runs")
 }
 
@@ -30,7 +33,7 @@ fn a_dirty_image_reads_as_it_will_be_and_is_replayed_when_asked() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     golden.unpack_to(&image).unwrap();
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let raw = uxfs(&["ls", "-R", "--ignore-log"], &image);
     let listing = uxfs(&["ls", "-lR"], &image);
     let (expected, stale) = (text(&listing).to_owned(), String::from_utf8_lossy(&raw.stdout).into_owned());
@@ -40,15 +43,15 @@ fn a_dirty_image_reads_as_it_will_be_and_is_replayed_when_asked() {
     assert!(text(&dry).contains("would be replayed"), "{}", text(&dry));
     let list = uxfs(&["replay", "--list"], &image);
     assert!(text(&list).lines().any(|line| line.ends_with(": replayed")), "{}", text(&list));
-    assert!(before == fs::read(&image).unwrap(), "reading changed the image");
+    assert!(before == Contents::read(&image).unwrap(), "reading changed the image");
 
     let done = uxfs(&["replay", "--json"], &image);
     let done: serde_json::Value = serde_json::from_str(text(&done)).unwrap();
     assert_eq!((&done["state"], &done["changed"]), (&"dirty".into(), &true.into()));
     assert_eq!(text(&uxfs(&["ls", "-lR"], &image)), expected);
-    let after = fs::read(&image).unwrap();
+    let after = Contents::read(&image).unwrap();
     assert_eq!(text(&uxfs(&["replay"], &image)), "the log is clean: nothing to do\n");
-    assert!(after == fs::read(&image).unwrap(), "the second replay changed the image");
+    assert!(after == Contents::read(&image).unwrap(), "the second replay changed the image");
 
     let manifest = golden.manifest().unwrap();
     let header = Header { judge: "uxfs".into(), ..manifest.header.clone() };

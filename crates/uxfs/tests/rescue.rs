@@ -1,7 +1,4 @@
 //! `uxfs rescue`, as people use it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, OpenOptions},

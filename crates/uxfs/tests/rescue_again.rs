@@ -1,7 +1,4 @@
 //! What a rescue that goes on with another must know; what `--only` and owners come to.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -14,7 +11,7 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 use uxfs_testkit::image::memory_folder;
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// A copy of a disk that lacks a block of a file, with its map.
 struct Copied {
@@ -167,7 +164,7 @@ fn owners_that_are_not_restored_are_told_once() {
     }
     let to = copied.at("to");
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_uxfs"), "rescue"]);
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program(), "rescue"]);
     let output = command.args([text(&copied.image), "--to", text(&to)]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     let told = String::from_utf8(output.stderr).unwrap();

@@ -1,8 +1,5 @@
 //! `uxfs rescue` where the host is the problem: signals, closed streams, limits, ordinary users; and files of which a part is missing, in
 //! archives and with several names.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -16,9 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 use uxfs_testkit::{golden::GoldenImage, image::memory_folder, judges::Judge, require, xfs_db::XfsDb};
 
-use crate::common::{succeeds, text, uxfs};
-
-const UXFS: &str = env!("CARGO_BIN_EXE_uxfs");
+use crate::common::{program, succeeds, text, uxfs};
 
 fn unpacked(folder: &Path) -> PathBuf {
     let image = folder.join("golden");
@@ -35,7 +30,7 @@ fn lines(text: &[u8]) -> Vec<Json> {
 }
 
 fn shell(script: &str, arguments: &[&str]) -> Output {
-    Command::new("/bin/sh").args(["-c", script, UXFS]).args(arguments).output().unwrap()
+    Command::new("/bin/sh").args(["-c", script, program()]).args(arguments).output().unwrap()
 }
 
 /// An image with two files, of which the first has a second name.
@@ -73,7 +68,7 @@ fn signals_end_a_rescue_in_order_and_it_goes_on() {
         let (to, manifest) = (folder.path().join("to"), folder.path().join("manifest"));
         let arguments =
             ["rescue", text(&image), "--to", text(&to), "--manifest", text(&manifest), "--verbose"];
-        let mut command = Command::new(UXFS);
+        let mut command = Command::new(program());
         let mut child =
             command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // It waits for its reader after some hundred lines.
@@ -254,7 +249,7 @@ fn ordinary_users_get_what_they_may_make() {
     let as_nobody = |before: &[&str], to: &Path| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(before);
-        command.args([UXFS, "rescue", text(&image), "--verbose", "--to", text(to)]).output().unwrap()
+        command.args([program(), "rescue", text(&image), "--verbose", "--to", text(to)]).output().unwrap()
     };
     let to = folder.path().join("to");
     let plain = as_nobody(&[], &to);

@@ -1,7 +1,4 @@
 //! `uxfs rescue` where no repair comes to an end: files are taken from the image as it is, whatever names it has.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, OpenOptions},

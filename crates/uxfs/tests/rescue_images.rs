@@ -1,7 +1,4 @@
 //! `uxfs rescue` of images that are in use or truncated, and of files that few targets hold.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, OpenOptions},

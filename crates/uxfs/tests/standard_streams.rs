@@ -1,7 +1,4 @@
 //! Standard output and standard error that are closed, full or were never there: the work is done all the same.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent};
 
-use crate::common::{succeeds, text};
+use crate::common::{program, succeeds, text};
 
 /// What is behind a standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +66,7 @@ impl Place {
 }
 
 fn run(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let child = command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn().unwrap();
     let output = child.wait_with_output().unwrap();
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -271,7 +268,7 @@ fn streams_that_are_closed_from_the_start_do_not_reach_the_image() {
     require!(Judge::XfsRepair);
     for closed in ["<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"] {
         let place = Place::new();
-        let uxfs = env!("CARGO_BIN_EXE_uxfs");
+        let uxfs = program();
         let shell = |arguments: &[&str]| {
             let script = format!("exec \"$@\" {closed}");
             let mut command = Command::new("sh");
@@ -313,7 +310,7 @@ fn a_result_that_would_go_nowhere_is_an_error() {
     ];
     for command in &commands {
         let mut closed = Command::new("sh");
-        closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_uxfs")]).args(*command);
+        closed.args(["-c", "exec \"$@\" >&-", "sh", program()]).args(*command);
         let output = closed.output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {words}");

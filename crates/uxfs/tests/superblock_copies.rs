@@ -1,7 +1,4 @@
 //! Images whose first superblock is damaged or lost are read through a copy: the output is that of the undamaged image.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,15 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{host, succeeds, text, tree, uxfs};
 use tempfile::TempDir;
 use uxfs_format::{field_table::OnDisk, geometry::Geometry, seal::seal, superblock::Superblock};
 use uxfs_testkit::{
     golden::GoldenImage,
     image,
     judges::{Judge, judged},
-    require, verdict,
+    require,
+    sparse::Contents,
+    verdict,
 };
+
+use crate::common::{host, program, succeeds, text, tree, uxfs};
 
 const GROUPS: u32 = 4;
 const GROUP_BYTES: u64 = 80 << 20;
@@ -257,7 +257,7 @@ fn commands_that_change_something_refuse_it_with_the_remedy() {
     let sample = Sample::new();
     sample.write(0, &[0; 512]);
     let image = text(&sample.image);
-    let before = fs::read(&sample.image).unwrap();
+    let before = Contents::read(&sample.image).unwrap();
     for command in [
         &["mkdir", image, "/x"][..],
         &["rm", image, "/link"],
@@ -273,7 +273,7 @@ fn commands_that_change_something_refuse_it_with_the_remedy() {
         );
     }
     assert!(uxfs(&["shell", image, "-c", "ls; cd folder; pwd"]).stdout.ends_with(b"/folder\n"));
-    assert!(fs::read(&sample.image).unwrap() == before, "no byte changed");
+    assert!(Contents::read(&sample.image).unwrap() == before, "no byte changed");
     succeeds(&["ls", image]);
     uxfs(&["repair", "--no-undo", image]);
     succeeds(&["mkdir", image, "/x"]);
@@ -353,7 +353,7 @@ fn the_search_of_a_large_sparse_image_is_short() {
     file.set_len(1 << 40).unwrap();
     file.write_all_at(b"something", 700 << 30).unwrap();
     let begun = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(["ls", text(&path)]).output().unwrap();
+    let output = Command::new(program()).args(["ls", text(&path)]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

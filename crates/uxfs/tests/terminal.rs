@@ -1,8 +1,5 @@
 //! What people see: `uxfs` in a terminal of a fixed size. tmux is the terminal; GNU ls on the kernel's mount of the same image is the judge
 //! of columns and colours.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     fs,
@@ -13,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{host, succeeds, text};
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{Judge, judged},
     mount::{Access, LoopMount},
     require,
 };
+
+use crate::common::{host, program, succeeds, text};
 
 const COLORS: &str = "rs=0:di=01;34:ln=01;36:ex=01;32:*.gz=01;31";
 /// A machine may be busy.
@@ -128,10 +126,6 @@ impl Drop for Terminal {
         let socket = self.folder.path().join("socket");
         let _ = Judge::Tmux.command().arg("-S").arg(socket).arg("kill-server").status();
     }
-}
-
-fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_uxfs")
 }
 
 fn image_of(folder: &TempDir, fill: impl FnOnce(&Path)) -> PathBuf {

@@ -1,7 +1,4 @@
 //! `--tolerant`: what is left of damaged images, compared with what the host's tree and the damage say must be left.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,9 +8,10 @@ use std::{
     process::Command,
 };
 
-use common::{host, succeeds, text, uxfs};
 use tempfile::TempDir;
 use uxfs_testkit::{golden::GoldenImage, judges::Judge, require};
+
+use crate::common::{host, succeeds, text, uxfs};
 
 /// Files in each folder: enough for a directory of many data blocks.
 const FILES: usize = 400;

@@ -1,8 +1,5 @@
 //! One image, two programs: whichever way they come to it, one writer keeps away all others that ask, and readers do not see
 //! an image in change. With real loop devices.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -27,7 +24,8 @@ use uxfs_testkit::{
     verdict::repair_is_silent,
 };
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common;
+use crate::common::{program, succeeds, text, uxfs};
 
 const CHANGING: &str = "another program is changing it";
 const PARTITION_START: u64 = 1 << 20;
@@ -71,7 +69,7 @@ struct Holder {
 
 impl Holder {
     fn open(image: &Path, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.arg("shell").args(options).arg(image).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
@@ -202,7 +200,7 @@ fn mkfs_and_bench_keep_others_away() {
     let endless = ["bench", "fsmark", "-n", "1000", "-L", "1000000", "-s", "0"];
     for mode in ["delayed", "bulk"] {
         succeeds(&["mkfs", "-q", "-f", "--size", "310M", text(&image)]);
-        let mut bench = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut bench = Command::new(program());
         bench.args(endless).args(["--image", text(&image), "--log-mode", mode]).stdout(Stdio::null());
         let mut child = bench.spawn().unwrap();
         until_held(&image);
@@ -216,7 +214,7 @@ fn mkfs_and_bench_keep_others_away() {
     }
     // Filled from a pipe that does not end yet.
     fs::remove_file(&image).unwrap();
-    let mut mkfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut mkfs = Command::new(program());
     mkfs.args(["mkfs", "-q", "--size", "310M", "--from", "-", text(&image)]).stdin(Stdio::piped());
     let mut child = mkfs.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -253,7 +251,7 @@ fn a_reader_keeps_writers_away_and_no_readers() {
     let large = place.folder.path().join("large");
     fs::write(&large, vec![7; 8 << 20]).unwrap();
     succeeds(&["put", image, text(&large), "/"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     // It waits with the rest until the pipe is read on.
     let mut reader = command.args(["cat", image, "/large"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = reader.stdout.take().unwrap();
@@ -335,7 +333,7 @@ fn a_lock_of_the_caller_is_no_other_user() {
     let device = LoopDevice::attach(&[], &image);
     let mkfs = ["mkfs", "-q", "-f", text(&device.0)];
     let mut caller = Command::new("flock");
-    let done = caller.arg(&device.0).arg(env!("CARGO_BIN_EXE_uxfs")).args(mkfs).output().unwrap();
+    let done = caller.arg(&device.0).arg(program()).args(mkfs).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     // Anybody else's keeps this one away.
     let mut other = Command::new("flock");
@@ -399,7 +397,7 @@ fn an_image_changed_in_bulk_mode_says_so_until_it_is_closed() {
         fs::remove_file(&image).unwrap();
         // It has room for more files than are made before the end.
         succeeds(&["mkfs", "-q", "--size", "32G", text(&image)]);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let mut child =
             command.args(bulk).args(["-n", "1000", "-L", "1000000"]).stdout(Stdio::null()).spawn().unwrap();
         until_held(&image);

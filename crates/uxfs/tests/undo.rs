@@ -1,7 +1,4 @@
 //! `uxfs undo`: an image is byte for byte as before, or is left alone.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -10,7 +7,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use common::{succeeds, text, uxfs};
+use crate::common::{succeeds, text, uxfs};
 use tempfile::TempDir;
 use uxfs_block::{
     device::{BlockDevice, DeviceError, DeviceOperation, WriteSegment},

@@ -1,7 +1,4 @@
 //! The undo files of several repairs, and what lies in their place.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     fs,
@@ -11,7 +8,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use uxfs_testkit::{golden::GoldenImage, image::memory_folder};
+use uxfs_testkit::{golden::GoldenImage, image::memory_folder, sparse::Contents};
 
 use crate::common::{text, uxfs};
 
@@ -33,10 +30,10 @@ impl Bench {
     }
 
     /// Overwrites the headers of the first group, one sector more each time.
-    fn damage(&self, byte: u8) -> Vec<u8> {
+    fn damage(&self, byte: u8) -> Contents {
         let file = fs::OpenOptions::new().write(true).open(&self.image).unwrap();
         file.write_all_at(&[byte; 3 * 512], 512).unwrap();
-        fs::read(&self.image).unwrap()
+        Contents::read(&self.image).unwrap()
     }
 
     fn repair(&self, options: &[&str]) -> String {
@@ -51,8 +48,8 @@ impl Bench {
         words(&output)
     }
 
-    fn must_hold(&self, contents: &[u8]) {
-        assert!(fs::read(&self.image).unwrap() == contents, "other contents than expected");
+    fn must_hold(&self, contents: &Contents) {
+        assert!(Contents::read(&self.image).unwrap() == *contents, "other contents than expected");
     }
 }
 
@@ -72,7 +69,7 @@ fn each_repair_can_be_taken_back() {
         assert!(told.contains("to take it back: uxfs undo ") && told.contains(&file), "{told}");
     }
     // Taken back from the last to the first; between them lies the damage that came after a repair.
-    let sound = fs::read(&bench.image).unwrap();
+    let sound = Contents::read(&bench.image).unwrap();
     let told = bench.undo(&[]);
     assert!(
         told.contains("restored: ") && told.contains("(from ") && told.contains("image.uxfs-undo.2)"),
@@ -85,14 +82,14 @@ fn each_repair_can_be_taken_back() {
     bench.must_hold(&sound);
     bench.undo(&["--remove"]);
     assert!(!bench.at("image.uxfs-undo.2").exists());
-    fs::write(&bench.image, &sound).unwrap();
+    sound.write(&bench.image).unwrap();
     let told = bench.undo(&[]);
     assert!(told.contains("image.uxfs-undo.1)"), "{told}");
     bench.must_hold(&states[1]);
-    fs::write(&bench.image, &sound).unwrap();
+    sound.write(&bench.image).unwrap();
     bench.undo(&["--remove"]);
     // What damaged it in between is no part of the first repair.
-    fs::write(&bench.image, &sound).unwrap();
+    sound.write(&bench.image).unwrap();
     bench.undo(&[]);
     bench.must_hold(&states[0]);
     let told = bench.undo(&[]);
@@ -108,7 +105,7 @@ fn the_same_damage_again_is_repaired_and_taken_back() {
             let damage = || {
                 let file = fs::OpenOptions::new().write(true).open(&bench.image).unwrap();
                 file.write_all_at(&vec![0; length], start).unwrap();
-                fs::read(&bench.image).unwrap()
+                Contents::read(&bench.image).unwrap()
             };
             damage();
             bench.repair(&[]);

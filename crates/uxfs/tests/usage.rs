@@ -1,10 +1,4 @@
 //! `uxfs du` and `uxfs df` beside those of coreutils in the kernel's mount of the same image.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/damaged.rs"]
-mod damaged;
-#[path = "common/random_tree.rs"]
-mod random_tree;
 
 use std::{
     ffi::OsString,
@@ -13,7 +7,6 @@ use std::{
     process::{Command, Output},
 };
 
-use random_tree::{Names, RandomTree, Shape, records};
 use tempfile::TempDir;
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -23,6 +16,10 @@ use uxfs_testkit::{
     require,
     seeds::{Random, Seed},
 };
+
+use crate::common::damaged;
+use crate::common::program;
+use crate::common::random_tree::{Names, RandomTree, Shape, records};
 
 /// Command lines for each tree.
 const LINES: usize = 80;
@@ -125,7 +122,7 @@ fn documents_have_all_numbers() {
 }
 
 fn run(words: &[&str], image: &Path) -> Output {
-    let mut uxfs = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut uxfs = Command::new(program());
     uxfs.args(words).arg(image).output().unwrap()
 }
 
@@ -189,11 +186,8 @@ fn as_full_as_the_kernel_says() {
         assert_eq!(document["inodes"].as_u64(), Some(status.f_files));
         judged("kernel", &format!("df: {options:?}"));
     }
-    let both = Command::new(env!("CARGO_BIN_EXE_uxfs"))
-        .arg("df")
-        .args([&image, &folder.path().join("none")])
-        .output()
-        .unwrap();
+    let both =
+        Command::new(program()).arg("df").args([&image, &folder.path().join("none")]).output().unwrap();
     assert_eq!((both.status.code(), String::from_utf8(both.stdout).unwrap().lines().count()), (Some(1), 2));
 }
 

@@ -1,7 +1,4 @@
 //! `uxfs xattr` prints attributes as getfattr does on the kernel's mount of the same image, and ACLs as getfacl.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,6 +12,9 @@ use uxfs_testkit::{
     image,
     mount::{Access, LoopMount},
 };
+
+use crate::common;
+use crate::common::program;
 
 /// Names and values: quotes, control characters, other encodings, zero bytes, all lengths around the limit of what counts as text.
 const ATTRIBUTES: &[(&[u8], &[u8])] = &[
@@ -102,7 +102,7 @@ fn judge(mount: &LoopMount, program: &str, options: &[&str]) -> Output {
 }
 
 fn uxfs(image: &Path, options: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.arg("xattr").args(options).arg("--no-glob").arg(image);
     command.args(FILES.iter().map(|name| OsStr::from_bytes(name))).output().unwrap()
 }

@@ -1,16 +1,41 @@
-//! `cargo xtask test`: sets up what the tests need, runs them all and says what was judged.
+//! `cargo xtask test`: sets up what the tests need, runs everything that must hold before a change is taken, and says what was judged.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`binaries`] | running the test binaries, two at a time |
+//! | [`binaries`] | building the test binaries, and the tests of each |
+//! | [`schedule`] | which tests share a process, and what starts first |
+//! | [`processes`] | running them, several processes at a time |
+//! | [`events`] | what a test binary reports while it runs |
+//! | [`times`] | times of tests, kept in a file |
+//! | [`lints`] | format, lints, policy, documentation |
 
 mod binaries;
+mod events;
+mod lints;
+mod processes;
+mod schedule;
+mod times;
 
-use std::{env, ffi::OsString, fs, process::Command};
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    path::Path,
+    process::Command,
+    thread,
+    time::Instant,
+};
 
-use anyhow::{Result, ensure};
-use uxfs_testkit::judges as kit;
+use anyhow::{Result, bail, ensure};
+use uxfs_testkit::{image, judges as kit, seeds};
 
+use self::{
+    binaries::{Binary, Listed},
+    events::Ended,
+    processes::Outcome,
+    times::Times,
+};
 use crate::{judges, process};
 
 #[derive(Debug, clap::Args)]
@@ -18,68 +43,198 @@ pub struct Arguments {
     /// Fail where a judge is missing (always so where CI is set)
     #[arg(long)]
     required: bool,
-    /// Run `cargo test --workspace` with these, one test binary after the other, instead of two binaries at a time
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    cargo: Vec<String>,
+    /// Print the time of each test binary and of the thirty slowest tests, and keep the times in tests/times.txt
+    #[arg(long)]
+    times: bool,
+    /// Only tests whose name has one of these in it, as `uxfs-repair/tests` or `mount::`; nothing but tests is run then
+    names: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let started = Instant::now();
     let is_required = arguments.required || env::var_os("CI").is_some() || kit::are_required();
     let directory = kit::judges_directory();
-    let set_up = judges::set_up(&directory);
-    if is_required {
-        set_up?;
-    } else if let Err(error) = set_up {
-        println!("{error:#}");
-    }
-    judges::report(&directory);
-    let work = tempfile::tempdir()?;
-    let report = work.path().join("report");
-    let path = path_with(&directory.join("bin"))?;
-    let set_up = |command: &mut Command| {
-        command
-            .env(kit::DIRECTORY_VARIABLE, &directory)
-            .env(kit::REPORT_VARIABLE, &report)
-            .env("PATH", &path);
-        if is_required {
-            command.env(kit::REQUIRED_VARIABLE, "required");
-        }
-    };
-    let result = run_tests(arguments, set_up);
-    summarise(&fs::read_to_string(&report).unwrap_or_default(), is_required)?;
-    result
-}
-
-/// All binaries are run, and then the examples in the documentation, whatever fails.
-fn run_tests(arguments: &Arguments, set_up: impl Fn(&mut Command) + Sync) -> Result<()> {
     let workspace = kit::workspace_directory();
-    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut cargo = Command::new(&program);
-    cargo.args(["test", "--workspace", "--no-fail-fast"]).current_dir(&workspace);
-    set_up(&mut cargo);
-    if !arguments.cargo.is_empty() {
-        return process::run(cargo.args(&arguments.cargo));
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let is_whole = arguments.names.is_empty();
+    if is_whole {
+        lints::quick(&cargo, &workspace)?;
     }
-    let result = binaries::run(&program, &workspace, set_up);
-    process::run(cargo.arg("--doc")).and(result)
+    let binaries = prepare(&cargo, &workspace, &directory, is_required)?;
+    println!("{:5} s  built", started.elapsed().as_secs());
+    judges::report(&directory);
+
+    let listed = list(binaries, &arguments.names)?;
+    let mut times = Times::read(&workspace)?;
+    let units = schedule::plan(&listed, &times);
+    let work = tempfile::Builder::new().prefix("uxfs-tests-").tempdir_in(image::memory_folder())?;
+    let environment = Environment::new(&directory, &workspace, work.path(), is_required)?;
+    let set_up = |command: &mut Command| environment.set(command);
+    let (outcomes, lints) = thread::scope(|scope| {
+        let lints = is_whole.then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
+        let outcomes = processes::run(&units, &cargo, set_up);
+        (outcomes, lints.map(|lints| lints.join().expect("it does not panic")))
+    });
+    let (outcomes, lints) = (outcomes?, lints.transpose()?.unwrap_or_default());
+    if arguments.times {
+        if is_whole {
+            times = Times::default();
+        }
+        print_times(&outcomes);
+        for (binary, ended) in tests_of(&outcomes) {
+            times.record(binary, &ended.test, ended.seconds);
+        }
+        times.write(&workspace)?;
+    }
+    let is_judged = summarise(&fs::read_to_string(&environment.report).unwrap_or_default(), is_required);
+    conclude(&outcomes, &lints, is_judged, started)
 }
 
-fn path_with(folder: &std::path::Path) -> Result<OsString> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_path_buf()).chain(env::split_paths(&path));
-    Ok(env::join_paths(folders)?)
+/// Installs the judges, and builds the program and the tests, beside each other.
+fn prepare(cargo: &OsStr, workspace: &Path, directory: &Path, is_required: bool) -> Result<Vec<Binary>> {
+    thread::scope(|scope| {
+        let judges = scope.spawn(|| judges::set_up(directory));
+        // One that is named already is not built.
+        let is_named = env::var_os(kit::PROGRAM_VARIABLE).is_some();
+        let program =
+            scope.spawn(move || if is_named { Ok(()) } else { lints::build_program(cargo, workspace) });
+        let binaries = binaries::build(cargo, workspace);
+        let joined = program.join().expect("it does not panic");
+        let judges = judges.join().expect("it does not panic");
+        if is_required {
+            judges?;
+        } else if let Err(error) = judges {
+            println!("{error:#}");
+        }
+        joined?;
+        binaries
+    })
 }
 
-/// Prints what the tests said about their judges.
-fn summarise(report: &str, is_required: bool) -> Result<()> {
+/// The binaries that have tests of these names, or all.
+fn list(binaries: Vec<Binary>, names: &[String]) -> Result<Vec<(Binary, Listed)>> {
+    let is_wanted =
+        |name: String| names.is_empty() || names.iter().any(|wanted| name.contains(wanted.as_str()));
+    let mut all = Vec::new();
+    for binary in binaries {
+        let listed = match binary.list()? {
+            Listed::Own if !is_wanted(binary.name.clone()) => continue,
+            Listed::Own => Listed::Own,
+            Listed::Harness(mut tests) => {
+                tests.retain(|test| is_wanted(format!("{} {test}", binary.name)));
+                Listed::Harness(tests)
+            }
+        };
+        all.push((binary, listed));
+    }
+    Ok(all)
+}
+
+/// What every test finds in its environment.
+struct Environment {
+    variables: BTreeMap<&'static str, OsString>,
+    report: std::path::PathBuf,
+}
+
+impl Environment {
+    fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool) -> Result<Self> {
+        let report = work.join("report");
+        let target = env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
+        let folders = env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(judges.join("bin")).chain(env::split_paths(&folders));
+        let mut variables = BTreeMap::from([
+            (kit::DIRECTORY_VARIABLE, judges.into()),
+            (kit::REPORT_VARIABLE, report.clone().into()),
+            (image::CACHE_VARIABLE, work.join("images").into()),
+            ("PATH", env::join_paths(folders)?),
+        ]);
+        if is_required {
+            variables.insert(kit::REQUIRED_VARIABLE, "required".into());
+        }
+        if env::var_os(kit::PROGRAM_VARIABLE).is_none() {
+            variables.insert(kit::PROGRAM_VARIABLE, target.join("release/uxfs").into());
+        }
+        if env::var_os(seeds::RUN_VARIABLE).is_none() {
+            variables.insert(seeds::RUN_VARIABLE, seed_of_commit(workspace).to_string().into());
+        }
+        Ok(Self { variables, report })
+    }
+
+    fn set(&self, command: &mut Command) {
+        command.envs(&self.variables);
+    }
+}
+
+/// Runs of one commit are alike. Outside a repository all are.
+fn seed_of_commit(workspace: &Path) -> u64 {
+    let commit = process::read(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(workspace));
+    commit.ok().and_then(|commit| u64::from_str_radix(commit.get(..12)?, 16).ok()).unwrap_or(0)
+}
+
+/// Every test with the name of its binary.
+fn tests_of(outcomes: &[Outcome]) -> impl Iterator<Item = (&str, &Ended)> {
+    outcomes.iter().flat_map(|outcome| outcome.ended.iter().map(|ended| (&*outcome.binary, ended)))
+}
+
+/// Times by the clock, and of processors, which only whole processes have.
+fn print_times(outcomes: &[Outcome]) {
+    let mut binaries: BTreeMap<&str, (f64, f64, usize)> = BTreeMap::new();
+    for outcome in outcomes {
+        let sum = binaries.entry(&outcome.binary).or_default();
+        sum.0 += outcome.ended.iter().map(|ended| ended.seconds).sum::<f64>();
+        sum.1 += outcome.processor.as_secs_f64();
+        sum.2 += outcome.ended.len();
+    }
+    let mut binaries: Vec<_> = binaries.into_iter().collect();
+    binaries.sort_by(|one, other| other.1.0.total_cmp(&one.1.0));
+    println!("\nseconds  processor  tests  test binary");
+    for (name, (seconds, processor, tests)) in binaries {
+        println!("{seconds:7.1} {processor:10.1} {tests:6}  {name}");
+    }
+    let mut slowest: Vec<_> = tests_of(outcomes).collect();
+    slowest.sort_by(|one, other| other.1.seconds.total_cmp(&one.1.seconds));
+    println!("\nseconds  slowest tests");
+    for (binary, ended) in slowest.into_iter().take(30) {
+        println!("{:7.1}  {binary} {}", ended.seconds, ended.test);
+    }
+}
+
+/// Prints the number of judgements of each judge, and the judges that are missing. Gives whether all required judges were asked.
+fn summarise(report: &str, is_required: bool) -> bool {
     let mut lines: Vec<&str> = report.lines().collect();
     lines.sort_unstable();
     lines.dedup();
     let (skipped, judged): (Vec<&str>, Vec<&str>) =
         lines.into_iter().partition(|line| line.starts_with(kit::SKIPPED_WORD));
-    println!("\njudged: {}", judged.len());
-    judged.iter().chain(&skipped).for_each(|line| println!("  {line}"));
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    judged
+        .iter()
+        .for_each(|line| *counts.entry(line.split(": ").next().unwrap_or_default()).or_default() += 1);
+    let counts: Vec<String> = counts.iter().map(|(judge, count)| format!("{judge} {count}")).collect();
+    println!("\njudged: {} ({})", judged.len(), counts.join(", "));
+    skipped.iter().for_each(|line| println!("  {line}"));
     println!("skipped for want of a judge: {}", skipped.len());
-    ensure!(!is_required || skipped.is_empty(), "every judge was required");
+    !is_required || skipped.is_empty()
+}
+
+/// What failed, last of all that is printed but for the counts.
+fn conclude(outcomes: &[Outcome], lints: &lints::Report, is_judged: bool, started: Instant) -> Result<()> {
+    lints.failures.iter().for_each(|failure| println!("\n==== {failure}"));
+    let (passed, failed): (Vec<_>, Vec<_>) = tests_of(outcomes).partition(|(_, ended)| ended.passed);
+    for (binary, ended) in &failed {
+        println!("\n==== {binary} {}\n{}", ended.test, ended.printed.trim_end());
+    }
+    println!();
+    failed.iter().for_each(|(binary, ended)| println!("failed: {binary} {}", ended.test));
+    let passed = passed.len() + lints.documentation_tests.passed;
+    let failed = failed.len() + lints.documentation_tests.failed;
+    println!("in {} s", started.elapsed().as_secs());
+    println!("{passed} passed, {failed} failed");
+    ensure!(is_judged, "every judge was required");
+    if failed > 0 || !lints.failures.is_empty() {
+        bail!("{failed} tests and {} other steps failed", lints.failures.len());
+    }
+    ensure!(passed > 0, "no test has such a name");
     Ok(())
 }

@@ -19,7 +19,7 @@ use uxfs_volume::{
     inode::{DeviceNumber, FileType},
 };
 
-use crate::fixture::{Image, get};
+use super::fixture::{Image, get};
 
 /// What `setfacl` sets on a file, or with `-d` on a directory; each list once by the kernel and once by us.
 const LISTS: [&[&str]; 8] = [
@@ -184,7 +184,7 @@ fn new_files_inherit_what_the_kernel_would_have_given_them() {
             use std::os::unix::fs::MetadataExt;
             let mode = |path: &Path| std::fs::metadata(path).unwrap().mode();
             assert_eq!(mode(&ours), mode(&theirs), "{case}");
-            assert_eq!(crate::fixture::list(&ours), crate::fixture::list(&theirs), "{case}");
+            assert_eq!(super::fixture::list(&ours), super::fixture::list(&theirs), "{case}");
         }
     }
     mount.unmount().unwrap();

@@ -16,7 +16,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::{attribute::Namespace, inode::FileType, parent_pointer::ParentPointer};
 
-use crate::fixture::{Form, Image, form_of, get};
+use super::fixture::{Form, Image, form_of, get};
 
 const REGULAR: u16 = 0o100_644;
 const LINK: u16 = 0o120_777;

@@ -18,7 +18,7 @@ use uxfs_volume::{
     error::{Error, OperationError},
 };
 
-use crate::fixture::Image;
+use super::fixture::Image;
 
 const LENGTHS: [usize; 16] = [1, 100, 191, 192, 193, 300, 335, 336, 337, 500, 967, 968, 969, 970, 1022, 1023];
 

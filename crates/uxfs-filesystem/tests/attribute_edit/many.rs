@@ -15,7 +15,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::attribute::Namespace;
 
-use crate::fixture::{Form, Image, form_of, get};
+use super::fixture::{Form, Image, form_of, get};
 
 const COUNT: u32 = 100_000;
 

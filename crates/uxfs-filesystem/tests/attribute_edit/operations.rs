@@ -35,7 +35,7 @@ use uxfs_volume::{
     inode::InodeFlags,
 };
 
-use crate::{
+use super::{
     fixture::{Image, Model, make_files},
     random::{name_of, value_of},
 };
@@ -212,10 +212,10 @@ fn answers_are_those_of_linux() {
         uxfs_testkit::verdict::repair_is_silent(path).unwrap();
         let mount = LoopMount::new(path, Access::ReadOnly).unwrap();
         let found = KINDS.map(|kind| {
-            let names = crate::fixture::list(&mount.join(kind));
+            let names = super::fixture::list(&mount.join(kind));
             names
                 .into_iter()
-                .map(|name| (crate::fixture::get(&mount.join(kind), &name), name))
+                .map(|name| (super::fixture::get(&mount.join(kind), &name), name))
                 .collect::<Vec<_>>()
         });
         mount.unmount().unwrap();

@@ -11,7 +11,7 @@ use uxfs_volume::{
     parent_pointer::ParentPointer,
 };
 
-use crate::fixture::{Form, Image, form_of};
+use super::fixture::{Form, Image, form_of};
 
 fn generation_of(file_system: &FileSystem, number: InodeNumber) -> u32 {
     file_system.inode(number).unwrap().generation()

@@ -21,7 +21,7 @@ use uxfs_volume::{
     error::{Error, OperationError},
 };
 
-use crate::fixture::{Form, Image, Model, contents, fill_files, form_of, make_files, read_back};
+use super::fixture::{Form, Image, Model, contents, fill_files, form_of, make_files, read_back};
 
 /// Names from few, so that they are met again.
 pub fn name_of(random: &mut Random, most: u64) -> Vec<u8> {

@@ -1,5 +1,4 @@
 //! Images for tests: kernel-made ones, and the same with some bytes changed.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, dead_code)]
 
 use std::sync::{Arc, Mutex, OnceLock};
 

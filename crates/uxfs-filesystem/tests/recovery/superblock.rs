@@ -8,7 +8,7 @@ use uxfs_format::{field_table::OnDisk, superblock::Superblock, units::Sector};
 use uxfs_testkit::{image::TestImage, judges::all_present};
 use uxfs_volume::error::Error;
 
-use crate::{
+use super::{
     JUDGES,
     logs::{buffer, device, read, replay, write},
 };

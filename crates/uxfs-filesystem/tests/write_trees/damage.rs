@@ -32,7 +32,7 @@ use uxfs_testkit::{
 use uxfs_volume::error::Error;
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::check::blocks_of;
+use super::check::blocks_of;
 
 const GROUP: AgNumber = AgNumber::new(1);
 const BLOCK_BYTES: usize = 1024;

@@ -21,7 +21,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::error::Result;
 
-use crate::check::{Checked, check_extent_map};
+use super::check::{Checked, check_extent_map};
 
 const INODE: u64 = 131;
 

@@ -26,7 +26,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::error::{Error, OperationError};
 
-use crate::check::check_tree;
+use super::check::check_tree;
 
 /// Invariants 1 to 4 of `free_space`; gives the free extents.
 fn check(group: &mut GroupEdit<'_, '_>) -> Vec<(u32, u32)> {

@@ -13,7 +13,7 @@ use uxfs_format::btree::{
 };
 use uxfs_testkit::golden::GoldenImage;
 
-use crate::check::check_blocks;
+use super::check::check_blocks;
 
 #[test]
 fn trees_of_golden_images_keep_the_invariants() {

@@ -22,7 +22,7 @@ use uxfs_testkit::{
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::check::check_tree;
+use super::check::check_tree;
 
 /// Makes records with distinct places from numbers.
 trait Sample: GroupTree {

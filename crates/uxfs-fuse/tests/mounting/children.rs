@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use uxfs_fuse::mounting::mount_table::MountTable;
 use uxfs_testkit::watchdog::Watchdog;
 
-use crate::scenarios;
+use super::scenarios;
 
 /// The user that Linux keeps for none in particular.
 pub const ORDINARY_USER: u32 = 65_534;
@@ -73,7 +73,7 @@ impl Ground {
             Place::Namespace => unshare("-Urm", &program),
             Place::NamespaceWithoutMounts => unshare("-Ur", &program),
         };
-        command.args(["--exact", "children::scenario", "--nocapture"]);
+        command.args(["--exact", "mounting::children::scenario", "--nocapture"]);
         if place != Place::Root {
             command.uid(ORDINARY_USER).gid(ORDINARY_USER);
         }

@@ -15,7 +15,7 @@ use uxfs_fuse::mounting::{
 };
 use uxfs_testkit::judges::{REPORT_VARIABLE, SKIPPED_WORD, are_required};
 
-use crate::children::ORDINARY_USER;
+use super::children::ORDINARY_USER;
 
 /// What a test needs of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

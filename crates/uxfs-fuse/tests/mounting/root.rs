@@ -23,7 +23,7 @@ use uxfs_fuse::mounting::{
 };
 use uxfs_testkit::{judges::judged, loop_device::LoopDevice};
 
-use crate::{
+use super::{
     children::Ground,
     judges::{Need, have},
     scenarios::{self, entry_at, mounted, options},

@@ -19,7 +19,7 @@ use uxfs_fuse::mounting::{
     options::FuseMountOptions,
 };
 
-use crate::server::Server;
+use super::server::Server;
 
 pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 

@@ -19,7 +19,7 @@ use uxfs_testkit::{
     require,
 };
 
-use crate::{Served, run};
+use super::{Served, run};
 
 const GEOMETRY_1: Opcode = opcode::read::<[u8; 112]>(b'X', 100);
 const GEOMETRY_4: Opcode = opcode::read::<[u8; 112]>(b'X', 124);

@@ -1,14 +1,11 @@
 //! What a look at a hostile image may cost: bytes that are read, and resident memory. Both are counted, so that a busy machine changes nothing.
 
-use std::{
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation, ReadSegment};
 
 /// A device that counts what is read of it, and fails once that is too much: so what would never end ends with an error.
@@ -77,12 +74,4 @@ impl BlockDevice for CountedDevice {
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
         self.inner.discard(offset_bytes, length_bytes)
     }
-}
-
-/// Lets the highest resident memory of this process begin anew.
-///
-/// # Errors
-/// The kernel does not offer that.
-pub fn begin_peak() -> Result<()> {
-    fs::write("/proc/self/clear_refs", "5").context("cannot reset the highest resident memory")
 }

@@ -1,5 +1,4 @@
 //! Helpers of the tests of this crate.
-#![allow(dead_code)] // Each test uses a part of it.
 
 pub mod random;
 

@@ -1,5 +1,4 @@
 //! The steps that every test of damages takes: plant the damage, look for findings, repair.
-#![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
 pub mod damages;
 pub mod quota_image;

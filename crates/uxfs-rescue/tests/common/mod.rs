@@ -1,9 +1,8 @@
 //! Rescues of damaged golden images, judged by the kernel's manifest of the sound image.
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)] // Each test file uses a part.
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -125,20 +124,6 @@ impl Rescued {
     pub fn to(&self) -> PathBuf {
         self.folder.path().join("to")
     }
-
-    pub fn of(&self, path: &str) -> &Record {
-        let wanted = path.strip_prefix('/').unwrap().as_bytes();
-        self.records
-            .iter()
-            .find(|record| record.path == wanted)
-            .unwrap_or_else(|| panic!("no record of {path}"))
-    }
-
-    pub fn states(&self) -> BTreeMap<State, usize> {
-        let mut states = BTreeMap::new();
-        self.records.iter().for_each(|record| *states.entry(record.verdict.state).or_default() += 1);
-        states
-    }
 }
 
 /// As the command does it.
@@ -180,10 +165,6 @@ impl Truth {
         let manifest = golden.manifest().unwrap();
         let sound = rescue_all(DamagedDevice::new(&image), &RangeSet::default());
         Self { image, entries: by_path(manifest), sound }
-    }
-
-    pub fn paths(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.entries.keys()
     }
 
     /// Compares what is said to be whole with the kernel's manifest, and the rest of partial files with the sound ones.
@@ -332,10 +313,4 @@ pub fn random_ranges(image: &Path, random: &mut Random, count: u64, most_sectors
         ranges.insert(start..start + (1 + random.below(most_sectors)) * 512);
     }
     ranges
-}
-
-/// Files below a folder.
-pub fn count_files(folder: &Path) -> usize {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| 1 + if path.is_dir() && !path.is_symlink() { count_files(&path) } else { 0 }).sum()
 }

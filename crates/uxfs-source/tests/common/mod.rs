@@ -1,6 +1,6 @@
 //! Trees that tests of all sources share, and what sources tell of them.
+
 // Each test takes what it needs, and helpers of tests are tests.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,5 +1,4 @@
 //! Damaged images for commands that walk through trees: none may hang or panic.
-#![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
 use std::{
     fs,
@@ -18,6 +17,8 @@ use uxfs_testkit::{
     seeds::Random,
     xfs_db::XfsDb,
 };
+
+use crate::common::program;
 
 /// Damages for each command.
 const DAMAGES: u64 = 30;
@@ -50,7 +51,7 @@ impl Damaged {
     pub fn uxfs(&self, words: &[&str]) -> Output {
         let image = self.image();
         let words = words.iter().map(|word| if *word == "IMAGE" { image.to_str().unwrap() } else { word });
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let folder = self.folder.path();
         // Into files: a pipe that is full would look like a hang.
         let (out, error) = (folder.join("out"), folder.join("error"));
@@ -214,7 +215,7 @@ impl DamagedCopies {
 /// Runs a command, which ends in time and without a panic. Gives its exit code, its output, and what it says on standard error.
 pub fn ended(words: &[&str], most: Duration) -> (i32, Output, String) {
     let began = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).args(words).output().unwrap();
+    let output = Command::new(program()).args(words).output().unwrap();
     assert!(began.elapsed() < most, "{words:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!said.contains("panicked"), "{words:?}: {said}");

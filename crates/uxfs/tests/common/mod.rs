@@ -1,21 +1,34 @@
 //! The command as people use it, and trees to fill images from.
-#![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
+pub mod damaged;
 pub mod layers;
+pub mod mount_place;
+pub mod random_tree;
 
 use std::{
     fs,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
     process::{Command, Output},
+    sync::OnceLock,
     time::{Duration, SystemTime},
 };
+
+use uxfs_testkit::judges::PROGRAM_VARIABLE;
 
 /// Behind the times of all files that tests make: those of `mkfs --from` are clamped to it.
 pub const NOW: &str = "2000000000";
 
+/// The program under test: the one that `UXFS_PROGRAM` names, else the one that was built with the tests.
+pub fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        std::env::var(PROGRAM_VARIABLE).unwrap_or_else(|_| env!("CARGO_BIN_EXE_uxfs").to_owned())
+    })
+}
+
 pub fn uxfs(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let epoch = if arguments.contains(&"--from") { NOW } else { "1700000000" };
     command.args(arguments).env("SOURCE_DATE_EPOCH", epoch).env("DETERMINISTIC_SEED", "1");
     command.output().unwrap()

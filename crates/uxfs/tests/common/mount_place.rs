@@ -1,5 +1,4 @@
 //! An image and a place for its mount, for tests of `uxfs mount`.
-#![allow(dead_code)] // Each test file is a crate of its own and uses a part.
 
 use std::{
     fs,

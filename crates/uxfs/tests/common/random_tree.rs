@@ -1,6 +1,5 @@
 //! Random trees, written through the kernel's mount, for commands that are judged by other tools in that mount: odd names, modes, owners,
 //! times, sizes, links, special files and attributes.
-#![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,6 +23,8 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     seeds::Random,
 };
+
+use crate::common::program;
 
 /// Which names a tree has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,7 @@ impl RandomTree {
 
     /// Runs the command, as [`judge`](Self::judge) runs.
     pub fn ours(&self, arguments: &[OsString]) -> Output {
-        plainly(Command::new(env!("CARGO_BIN_EXE_uxfs")).args(arguments))
+        plainly(Command::new(program()).args(arguments))
     }
 
     /// Runs a program of the host in the root of the mount.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uxfs_testkit::{judges::Judge, require, seeds::Seed};
 
-use crate::{
+use super::{
     common::text,
     damage::{self, DamagedCopies, ended},
 };

@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use uxfs_testkit::seeds::Random;
 
-use crate::random_tree::access_list;
+use super::random_tree::access_list;
 
 /// Kinds of changes.
 pub const KINDS: u64 = 16;

@@ -16,11 +16,12 @@ use uxfs_testkit::{
     seeds::{Random, Seed},
 };
 
-use crate::{
+use super::{
     mutations::{KINDS, Mutator},
     random_tree::{Names, RandomTree, Shape},
     snapshot,
 };
+use crate::common::program;
 
 /// A tree, and a changed copy of it.
 pub struct Two {
@@ -67,7 +68,7 @@ impl Two {
     }
 
     fn diff(&self, words: &[&str]) -> Told {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.args(["--json", "diff"]).args([&self.tree.image(), &self.second]).arg("tree").args(words);
         told(&mut command)
     }
@@ -305,7 +306,7 @@ fn an_image_is_the_same_as_its_mount() {
     for [first, second] in
         [[tree.image(), tree.mount.path().to_owned()], [tree.mount.path().to_owned(), tree.image()]]
     {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let found = told(command.args(["--json", "diff", "--also", "ctime"]).args([first, second]));
         assert!(found.is_empty(), "{found:?}");
     }
@@ -333,7 +334,7 @@ fn flags_and_projects() {
         assert!(status.success(), "{command}");
     }
     mount.unmount().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let output = command.arg("diff").args([&first, &second]).output().unwrap();
     let lines = "M flags: flags none -> immutable+no_dump\nM project: project 0 -> 42\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), lines);

@@ -22,11 +22,12 @@ use uxfs_testkit::{
     seeds::{Random, Seed},
 };
 
-use crate::{
+use super::{
     common::{succeeds, text},
     random_tree::{Names, RandomTree, Shape},
     trees::Two,
 };
+use crate::common::program;
 
 /// Of each path: type, permissions, and bytes or target.
 type Files = BTreeMap<Vec<u8>, (u32, u32, Vec<u8>)>;
@@ -151,7 +152,7 @@ fn assert_patched(first: &Files, second: &Files, applied: &Files) -> usize {
 }
 
 fn ours(words: &[&str]) -> Vec<u8> {
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs")).arg("diff").args(words).output().unwrap();
+    let output = Command::new(program()).arg("diff").args(words).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.code() < Some(2));
     output.stdout
@@ -437,11 +438,11 @@ fn names_and_what_is_no_text() {
         "D gone: regular\nA new: regular\nT type: type regular -> symlink\n"
     );
     for words in [&["-u", "-q"][..], &["-u", "-0"], &["-U", "1", "-s"], &["-N"], &["-U", "x"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         let output = command.arg("diff").args([one, two]).args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     let output = command.args(["--json", "diff", "-uN", "--no-times", one, two]).output().unwrap();
     let documents: Vec<serde_json::Value> = output
         .stdout

@@ -15,7 +15,7 @@ use uxfs_testkit::{
     require, verdict,
 };
 
-use crate::common::{host, succeeds, text, tree, uxfs};
+use crate::common::{host, program, succeeds, text, tree, uxfs};
 
 fn new_image() -> (TempDir, String) {
     let folder = TempDir::with_prefix_in("uxfs-edit-", image::memory_folder()).unwrap();
@@ -107,7 +107,7 @@ fn a_later_source_does_not_replace_a_file_of_the_same_command() {
 #[test]
 fn standard_input_and_options_of_put() {
     let (_folder, image) = new_image();
-    let mut put = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut put = Command::new(program());
     put.args([
         "put",
         "--mode",
@@ -228,7 +228,7 @@ fn a_script_stops_at_the_first_error_unless_told_not_to() {
 fn one_at_a_time() {
     require!(Judge::Kernel);
     let (folder, image) = new_image();
-    let mut first = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut first = Command::new(program());
     first.args(["shell", &image]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = first.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

@@ -20,7 +20,8 @@ use uxfs_testkit::{
     verdict,
 };
 
-use crate::script::{self, Line};
+use super::script::{self, Line};
+use crate::common::program;
 
 /// Commands of one script.
 const LINES: usize = 120;
@@ -58,7 +59,7 @@ fn compare(shape: &[&str], lines: &[Line]) {
         command => format!("{command} {rest}\n"),
     });
     let text: String = text.collect();
-    let mut shell = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut shell = Command::new(program());
     shell.args(["shell", "-k"]).arg(&ours);
     let told = feed(&mut shell, &text);
     assert!(!told.contains("panicked"), "{shape:?}: {told}\n{text}");

@@ -16,7 +16,7 @@ use uxfs_testkit::{
     verdict,
 };
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// Contents of the file that a step of the script puts in.
 fn contents(step: usize) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn a_killed_shell_leaves_the_beginning_of_its_script() {
     for round in 0..6 {
         let path = folder.path().join("image");
         image::make(&path, 64 << 20, &[]).unwrap();
-        let mut shell = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut shell = Command::new(program());
         shell.arg("shell").arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();

@@ -13,10 +13,12 @@ use uxfs_testkit::{
     judges::Judge,
     loop_device::LoopDevice,
     mount::{Access, LoopMount},
-    require, verdict,
+    require,
+    sparse::Contents,
+    verdict,
 };
 
-use crate::common::{host, succeeds, text, uxfs};
+use crate::common::{host, program, succeeds, text, uxfs};
 
 fn new_image() -> (TempDir, PathBuf) {
     let folder = TempDir::with_prefix_in("uxfs-looking-", image::memory_folder()).unwrap();
@@ -36,7 +38,7 @@ struct Shell {
 
 impl Shell {
     fn open(image: &Path, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.arg("shell").args(options).arg("-k").arg(image);
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
@@ -147,14 +149,14 @@ fn an_image_that_cannot_be_changed_is_shown() {
     assert_eq!(shell.says("cd d; ls"), "e\nf\n");
     assert_eq!(shell.ends(), Some(1));
     // As one was told.
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let mut shell = Shell::open(&image, &["--read-only"]);
     assert_eq!(shell.says("ls d"), "e\nf\n");
     for command in ["mkdir x", "rm -f /nope", "touch d/f", "put /etc/hostname ."] {
         shell.complains(command, "--read-only");
     }
     assert_eq!(shell.ends(), Some(1));
-    assert!(fs::read(&image).unwrap() == before);
+    assert!(Contents::read(&image).unwrap() == before);
 }
 
 #[test]

@@ -24,7 +24,9 @@ use uxfs_testkit::{
     image,
     judges::{Judge, judged},
     mount::{Access, LoopMount},
-    require, verdict,
+    require,
+    sparse::Contents,
+    verdict,
     xfs_db::XfsDb,
 };
 
@@ -107,7 +109,7 @@ impl Subject {
 
     /// Every way to write is refused with this exit code and these words, and no byte changes; reading goes on.
     fn is_refused(&self, code: i32, words: &str) {
-        let before = fs::read(&self.path).unwrap();
+        let before = Contents::read(&self.path).unwrap();
         for way in ways(self.name()) {
             self.refuses(&way, code, words, &before);
         }
@@ -115,12 +117,12 @@ impl Subject {
         judged("comparison", &format!("{words}: no byte changed by {} commands", ways("").len()));
     }
 
-    fn refuses(&self, way: &[&str], code: i32, words: &str, before: &[u8]) {
+    fn refuses(&self, way: &[&str], code: i32, words: &str, before: &Contents) {
         let output = uxfs(way);
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{way:?}: {told}");
         assert!(told.contains(words), "{way:?}: {told}");
-        assert!(fs::read(&self.path).unwrap() == before, "{way:?} changed the image");
+        assert!(Contents::read(&self.path).unwrap() == *before, "{way:?} changed the image");
     }
 }
 
@@ -193,12 +195,12 @@ fn metadata_ahead_of_the_log() {
         subject.db(&[&format!("agfl {group}"), "write -d lsn 0"]);
         subject.db(&[&format!("agf {group}"), "write -d lsn 0"]);
     }
-    let before = fs::read(&subject.path).unwrap();
+    let before = Contents::read(&subject.path).unwrap();
     let refused = uxfs(&["setfattr", subject.name(), "-n", "user.x", "-v", "z", "/a/b"]);
     let told = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{told}");
     assert!(told.contains("lies ahead of the log"), "{told}");
-    fs::write(&subject.path, before).unwrap();
+    before.write(&subject.path).unwrap();
     judged("kernel", "an image with a log behind its metadata");
 
     // The remedy works.
@@ -244,7 +246,7 @@ fn features_that_nobody_knows_yet() {
         let subject = Subject::new(&[]);
         set(&subject, field, 0x4_0000);
         subject.is_refused(4, words);
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         let mut others = vec![
             vec!["admin", "--label", "x", subject.name()],
             vec!["admin", "--uuid", "random", subject.name()],
@@ -256,7 +258,7 @@ fn features_that_nobody_knows_yet() {
         let subject = Subject::new(&[]);
         make_dirty(&subject.path);
         set(&subject, field, 0x4_0000);
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         others = ways(subject.name());
         others.push(vec!["replay", subject.name()]);
         others.push(vec!["admin", "--label", "x", subject.name()]);
@@ -334,7 +336,7 @@ fn a_newest_record_that_contradicts_itself() {
         let subject = Subject::new(&[]);
         subject.change_newest_record(change);
         subject.is_refused(3, words);
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         let admin = ["admin", "--label", "x", "--uuid", "random", subject.name()];
         subject.refuses(&admin, 3, words, &before);
     }
@@ -380,12 +382,12 @@ fn groups_that_recovery_could_not_read() {
             &[&["agf 3"], &["agi 3"]]
         };
         for place in places {
-            let whole = fs::read(&subject.path).unwrap();
+            let whole = Contents::read(&subject.path).unwrap();
             let change = if place.len() > 1 { "write -d numrecs 9999" } else { "write -d length 3" };
             subject.db(&[*place, &[change]].concat());
-            assert!(fs::read(&subject.path).unwrap() != whole, "{place:?}");
+            assert!(Contents::read(&subject.path).unwrap() != whole, "{place:?}");
             subject.is_refused(3, "(sector ");
-            fs::write(&subject.path, whole).unwrap();
+            whole.write(&subject.path).unwrap();
         }
     }
 }
@@ -431,7 +433,7 @@ impl Subject {
     /// As [`is_refused`](Self::is_refused), also by `admin` and in bulk mode.
     fn is_refused_by_all(&self, words: &str) {
         self.is_refused(3, words);
-        let before = fs::read(&self.path).unwrap();
+        let before = Contents::read(&self.path).unwrap();
         self.refuses(
             &["bench", "fsmark", "--image", self.name(), "-n", "1", "-s", "0", "--log-mode", "bulk"],
             3,
@@ -451,19 +453,19 @@ fn a_superblock_with_the_log_elsewhere() {
         // Over a file, in the first superblock alone.
         let subject = Subject::new(options);
         let place = subject.make_file_like_log();
-        let whole = fs::read(&subject.path).unwrap();
+        let whole = Contents::read(&subject.path).unwrap();
         subject.move_log(&place, &[0]);
         subject.is_refused_by_all("but the superblock of group 3 says");
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         let admin = ["admin", "--label", "x", subject.name()];
         subject.refuses(&admin, 3, "but the superblock of group 1 says", &before);
 
         // In all superblocks: only a reverse map knows the file.
-        fs::write(&subject.path, &whole).unwrap();
+        whole.write(&subject.path).unwrap();
         if has_reverse_map {
             subject.move_log(&place, &all);
             subject.is_refused_by_all("no mapping says that log owns");
-            fs::write(&subject.path, &whole).unwrap();
+            whole.write(&subject.path).unwrap();
         } else {
             // The btree of inodes is known in any case.
             let chunk = format!("write -d recs[1].startino {}", (place.group_block + 64) * 8);
@@ -471,7 +473,7 @@ fn a_superblock_with_the_log_elsewhere() {
             subject.db(&[&root, "addr root", &chunk]);
             subject.move_log(&place, &all);
             subject.is_refused_by_all("lies over inodes");
-            fs::write(&subject.path, &whole).unwrap();
+            whole.write(&subject.path).unwrap();
         }
 
         // Over free space.
@@ -479,10 +481,10 @@ fn a_superblock_with_the_log_elsewhere() {
         subject.move_log(&place, &all);
         subject.is_refused_by_all("lies over free blocks");
         // With a dirty log.
-        fs::write(&subject.path, &whole).unwrap();
+        whole.write(&subject.path).unwrap();
         make_dirty(&subject.path);
         subject.move_log(&place, &[0]);
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         let mut others = ways(subject.name());
         others.push(vec!["replay", subject.name()]);
         others.iter().for_each(|way| subject.refuses(way, 3, "but the superblock of group 3 says", &before));
@@ -515,7 +517,7 @@ fn a_superblock_that_names_a_file_as_the_root_directory_is_not_written_to() {
     for inode in [129, 150] {
         let subject = Subject::new(&[]);
         subject.db(&["sb 0", &format!("write -d rootino {inode}")]);
-        let before = fs::read(&subject.path).unwrap();
+        let before = Contents::read(&subject.path).unwrap();
         for way in ways(subject.name()) {
             subject.refuses(&way, 3, words, &before);
         }

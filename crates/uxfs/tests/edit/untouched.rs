@@ -14,10 +14,11 @@ use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::Seed,
+    sparse::Contents,
     verdict,
 };
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{program, succeeds, text, uxfs};
 
 /// A writer that opened the file and wrote leaves other times.
 fn times(path: &Path) -> [i64; 4] {
@@ -157,7 +158,7 @@ impl Subject {
     }
 
     fn all_leave_it_alone(&self, name: &str) {
-        let (before, bytes) = (times(&self.image), fs::read(&self.image).unwrap());
+        let (before, bytes) = (times(&self.image), Contents::read(&self.image).unwrap());
         let failing = self.failing();
         for (line, code, words) in &failing {
             let arguments: Vec<&str> = line.iter().map(String::as_str).collect();
@@ -175,11 +176,11 @@ impl Subject {
             assert_eq!(output.status.code(), Some(0), "{name} {line:?}: {told}");
             assert_eq!(times(&self.image), before, "{name} {line:?}");
         }
-        assert!(fs::read(&self.image).unwrap() == bytes, "{name}: every byte is as it was");
+        assert!(Contents::read(&self.image).unwrap() == bytes, "{name}: every byte is as it was");
         judged("comparison", &format!("{name}: {} commands changed no byte", failing.len() + idle.len()));
         // The same image takes a change, whatever its log holds.
         succeeds(&["mkdir", text(&self.image), "/changed"]);
-        assert!(fs::read(&self.image).unwrap() != bytes);
+        assert!(Contents::read(&self.image).unwrap() != bytes);
         assert_ne!(times(&self.image), before);
         assert!(succeeds(&["ls", text(&self.image)]).contains("changed"));
     }
@@ -238,13 +239,13 @@ fn a_killed_first_change_leaves_an_image_that_recovers() {
     let (mut with, mut dirty) = (0, 0);
     for round in 0..ROUNDS {
         let subject = Subject::dirty();
-        let before = fs::read(&subject.image).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let before = Contents::read(&subject.image).unwrap();
+        let mut command = Command::new(program());
         let mut child = command.args(["mkdir", text(&subject.image), "/first"]).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_micros(random.below(80_000)));
         child.kill().unwrap();
         child.wait().unwrap();
-        dirty += u64::from(fs::read(&subject.image).unwrap() != before);
+        dirty += u64::from(Contents::read(&subject.image).unwrap() != before);
         succeeds(&["replay", text(&subject.image)]);
         verdict::repair_is_silent(&subject.image).unwrap();
         let (new, old) = list(&subject);

@@ -11,7 +11,8 @@ use std::{
 use serde_json::Value;
 use uxfs_testkit::image::memory_folder;
 
-use crate::{at, common, on_damaged::on_images};
+use super::{at, common, on_damaged::on_images};
+use crate::common::program;
 
 /// What no message has.
 const FORBIDDEN: &[&str] =
@@ -28,7 +29,7 @@ pub struct Told {
 }
 
 fn run(words: &[OsString], json: bool) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(json.then_some("--json")).args(words).output().unwrap()
 }
 
@@ -122,9 +123,9 @@ fn images_that_may_not_be_read() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let folder = folder.path();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let (program, image) = (folder.join("uxfs"), folder.join("image"));
+    let (copied, image) = (folder.join("uxfs"), folder.join("image"));
     // By another process: one that another test starts here would have the file open for writing.
-    crate::common::host("cp", &[env!("CARGO_BIN_EXE_uxfs"), program.to_str().unwrap()]);
+    crate::common::host("cp", &[program(), copied.to_str().unwrap()]);
     fs::write(&image, "secret").unwrap();
     fs::set_permissions(&image, fs::Permissions::from_mode(0o600)).unwrap();
     if !rustix::process::geteuid().is_root() {
@@ -135,8 +136,7 @@ fn images_that_may_not_be_read() {
         if OTHER_KINDS.contains(&command) && !matches!(command, "inspect" | "undo") || command == "mount" {
             continue;
         }
-        let output =
-            Command::new(&program).arg("--json").args(&words).uid(65534).gid(65534).output().unwrap();
+        let output = Command::new(&copied).arg("--json").args(&words).uid(65534).gid(65534).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         let document: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
         let failure = failure(&document);

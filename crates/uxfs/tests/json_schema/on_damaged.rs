@@ -9,7 +9,7 @@ use std::{
 
 use uxfs_testkit::image::memory_folder;
 
-use crate::{Judge, at, common};
+use super::{Judge, at, common};
 
 pub fn run(judge: &mut Judge) {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();

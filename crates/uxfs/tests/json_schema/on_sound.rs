@@ -11,7 +11,8 @@ use std::{
 
 use uxfs_testkit::{golden::GoldenImage, image::memory_folder};
 
-use crate::{Judge, at, mount_place::Place};
+use super::{Judge, at, mount_place::Place};
+use crate::common::program;
 
 /// Bytes that are no UTF-8.
 const STRANGE: &[u8] = b"/name-\xff\xfe";
@@ -266,7 +267,7 @@ fn shell(judge: &mut Judge, image: &OsString) {
     writer.write_all(b"ls /\npwd\nmkdir /of-shell\nstat /missing\nlcd /\nrm /missing\n").unwrap();
     drop(writer);
     // Its commands print their own documents: those of the shell are told by name.
-    let output = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+    let output = Command::new(program())
         .args(["--json", "shell", "-k"])
         .arg(image)
         .stdin(Stdio::from(reader))
@@ -320,11 +321,8 @@ fn logs(judge: &mut Judge, folder: &Path) {
         // A dump on standard output is no document.
         match command.first() {
             Some(&"metadump") => {
-                let output = Command::new(env!("CARGO_BIN_EXE_uxfs"))
-                    .arg("--json")
-                    .args(on_image(command, &dirty))
-                    .output()
-                    .unwrap();
+                let output =
+                    Command::new(program()).arg("--json").args(on_image(command, &dirty)).output().unwrap();
                 for line in String::from_utf8(output.stderr).unwrap().lines() {
                     judge.line("metadump", &[], line, &["*", "metadump"]);
                 }

@@ -10,10 +10,11 @@ use std::{
 
 use uxfs_testkit::image::memory_folder;
 
-use crate::{
+use super::{
     at, common,
     messages::{failure, told},
 };
+use crate::common::program;
 
 /// One failure: command line, exit code, kind and errno, and what its objects end with: image, path and path of the host.
 type Case = (Vec<OsString>, i32, (&'static str, &'static str), [&'static str; 3]);
@@ -321,7 +322,7 @@ fn command_lines_in_messages_work() {
     common::succeeds(&["mkdir", common::text(&folder.join("it's packed.gz.raw")), "/d"]);
 
     File::options().write(true).open(&image).unwrap().write_all_at(&[0; 512], 0).unwrap();
-    let (refused, uxfs) = (told(words!["mkdir", &image, "/d"]), env!("CARGO_BIN_EXE_uxfs"));
+    let (refused, uxfs) = (told(words!["mkdir", &image, "/d"]), program());
     let repair = between(&refused.words[0], "is sound: uxfs ", " mends it");
     run(&format!("{uxfs} {repair} --quiet > /dev/null"));
     common::succeeds(&["mkdir", common::text(&image), "/d"]);

@@ -1,6 +1,5 @@
 //! Headers and trees of allocation groups, compared with what `xfs_db` prints of the same image: all golden images, and
 //! fragmented ones that the kernel makes on the spot, whose trees have two and more levels.
-#![allow(clippy::unwrap_used)]
 
 mod damaged;
 mod fragmented;

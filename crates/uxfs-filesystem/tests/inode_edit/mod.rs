@@ -1,6 +1,5 @@
 //! Inodes taken and given back, on file systems of many kinds. They have no names: `xfs_repair` must call exactly those
 //! disconnected, find nothing else wrong, and nothing at all once they are free again.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! Real mounts: as root, as an ordinary user through fusermount3, and in a user namespace.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 mod children;
 mod judges;
 mod root;

@@ -1,6 +1,5 @@
 //! File systems that are mounted through FUSE and used as any other: by the standard library and by real programs. Afterwards `xfs_repair`
 //! and the kernel look at the image.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod fixed;
 mod holes;

@@ -2,7 +2,6 @@
 //!
 //! Images are made by `mkfs.xfs`; each test leaves them as they were, as far as `xfs_repair -n` can tell, which must then
 //! have nothing to say. On the way all invariants of the trees are checked block by block.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
 mod damage;

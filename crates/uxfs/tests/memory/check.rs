@@ -1,8 +1,4 @@
-//! `uxfs check --memory`: memory that no image can exceed. In a process of its own, because the kernel counts what a process has
-//! taken from the memory of the one that started it.
-#![allow(clippy::unwrap_used)] // Without its image a test has nothing to say.
-
-mod common;
+//! `uxfs check --memory`: memory that no image can exceed.
 
 use std::{
     fs::File,
@@ -11,7 +7,6 @@ use std::{
     process::Command,
 };
 
-use common::{succeeds, text};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use uxfs_testkit::{
@@ -20,6 +15,8 @@ use uxfs_testkit::{
     require,
     xfs_db::XfsDb,
 };
+
+use crate::common::{program, succeeds, text};
 
 const LINKS: u64 = 70_000;
 
@@ -58,7 +55,7 @@ fn memory_is_bounded_while_extents_are_compared() {
 }
 
 fn judge(image: &Path, memory_mib: u64, threads: u32, printed: &str) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(["check", "--json", "--memory", &format!("{memory_mib}M"), "--no-paths"]);
     command.args(["--threads", &threads.to_string(), text(image)]);
     let outcome =

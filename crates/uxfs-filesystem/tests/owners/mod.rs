@@ -1,6 +1,5 @@
 //! Reverse-map and reference-count records in images of mkfs.xfs: random histories of inodes that do not exist, beside naive
 //! models. Only a model can judge such records; after the last is gone xfs_repair must report nothing.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod clones;
 mod edges;

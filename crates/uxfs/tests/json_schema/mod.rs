@@ -1,16 +1,11 @@
 //! What `--json` prints holds to the schema: each line of each command, on images of many shapes; and all that the schema has is printed.
-#![allow(clippy::unwrap_used)]
 
 /// The words of a command line.
 macro_rules! words {
     ($($word:expr),* $(,)?) => { &[$(std::ffi::OsStr::new($word).to_owned()),*][..] };
 }
 
-#[path = "../common/mod.rs"]
-mod common;
 mod messages;
-#[path = "../common/mount_place.rs"]
-mod mount_place;
 mod on_damaged;
 mod on_sound;
 mod refusals;
@@ -24,6 +19,9 @@ use std::{
 };
 
 use self::schema::Schema;
+use crate::common;
+use crate::common::mount_place;
+use crate::common::program;
 
 /// Commands that print no documents on standard output, each with the reason.
 const WITHOUT_DOCUMENTS: &[(&str, &str)] = &[
@@ -58,7 +56,7 @@ impl Judge {
 
     fn run_with_input<W: AsRef<OsStr>>(&mut self, words: &[W], input: impl Into<Stdio>) -> Output {
         let words: Vec<OsString> = words.iter().map(|word| word.as_ref().to_owned()).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.arg("--json").args(&words).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = command.output().unwrap();
         let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();

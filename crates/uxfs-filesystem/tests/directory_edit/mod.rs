@@ -1,6 +1,5 @@
 //! Directories that are changed, on file systems of many kinds: judged by our own reader after every phase, and in the
 //! end by `xfs_repair` and by what the kernel lists.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, ops::ControlFlow, os::unix::ffi::OsStrExt, time::Instant};
 

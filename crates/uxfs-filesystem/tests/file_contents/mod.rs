@@ -1,5 +1,4 @@
 //! Contents of files that are changed, judged by a model, our own reader, `xfs_repair` and the kernel.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod crash;
 mod errors;

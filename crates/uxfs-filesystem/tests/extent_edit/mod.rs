@@ -1,5 +1,4 @@
 //! Extent maps that are changed, on file systems of many kinds: judged by our own reader, `xfs_repair` and the kernel.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod memory;
 mod random;

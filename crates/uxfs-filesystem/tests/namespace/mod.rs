@@ -1,6 +1,5 @@
 //! Operations on names: as Linux does them, errors and times included; from many threads at once; and when there is no
 //! space.
-#![allow(clippy::unwrap_used)]
 
 mod as_linux;
 mod damaged_links;

@@ -1,8 +1,5 @@
 //! What a stranger's image may cost: sparse images of a few blocks whose superblock claims millions of groups, packed ones that
 //! unpack to gigabytes, files that are no images at all, and more damage than a person can read.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
 
 use std::{
     fs::{self, File},
@@ -13,16 +10,17 @@ use std::{
     time::Duration,
 };
 
-use common::{succeeds, text};
 use tempfile::TempDir;
 use uxfs_format::{field_table::OnDisk, geometry::Geometry, seal::seal, superblock::Superblock};
 use uxfs_testkit::limits::{Limits, Outcome, run_limited};
+
+use crate::common::{host, program, succeeds, text};
 
 /// Far more than any of this takes, and far less than it took.
 const MOST_MEMORY_BYTES: u64 = 128 << 20;
 
 fn limited(arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut command = Command::new(program());
     command.args(arguments);
     // Time is only against hanging.
     let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
@@ -107,12 +105,7 @@ fn of_a_packed_file_that_is_no_image_little_is_unpacked() {
     let temporary = folder.path().join("temporary");
     fs::create_dir(&temporary).unwrap();
     // No file of this process may get longer than a mebibyte.
-    let script = format!(
-        "ulimit -f 1024; TMPDIR={} exec {} ls {}",
-        text(&temporary),
-        env!("CARGO_BIN_EXE_uxfs"),
-        text(&path)
-    );
+    let script = format!("ulimit -f 1024; TMPDIR={} exec {} ls {}", text(&temporary), program(), text(&path));
     let outcome = run_limited(Command::new("sh").args(["-c", &script]), &Limits::default()).unwrap();
     assert_eq!(outcome.escape(MOST_MEMORY_BYTES), None);
     assert_eq!(outcome.code, Some(1));
@@ -123,7 +116,7 @@ fn of_a_packed_file_that_is_no_image_little_is_unpacked() {
 fn what_is_no_image_is_refused_before_it_is_opened() {
     let folder = TempDir::new().unwrap();
     let pipe = folder.path().join("pipe");
-    common::host("mkfifo", &[text(&pipe)]);
+    host("mkfifo", &[text(&pipe)]);
     let socket = folder.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
     let put = folder.path().join("put");
@@ -246,7 +239,7 @@ fn every_command_that_runs_long_watches_memory() {
         &["mkfs", "--size", "300M", "--from", "-", text(&new)],
     ];
     for arguments in commands {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+        let mut command = Command::new(program());
         command.args(arguments).stdin(std::process::Stdio::piped());
         let mut child =
             command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();

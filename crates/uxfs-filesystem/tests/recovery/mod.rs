@@ -1,5 +1,4 @@
 //! Recovery of logs that were made by hand: what a kernel leaves behind too rarely to wait for it, and what none leaves.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod crashes;
 mod directory_pieces;

@@ -1,7 +1,6 @@
 //! Random sequences of transactions through the journal, closed in good order or not at all, against a model in memory;
 //! then `xfs_repair`, the kernel (which recovers what was not closed) and our own reader say whether image and model are
 //! the same.
-#![allow(clippy::unwrap_used)]
 
 mod model;
 

@@ -8,7 +8,6 @@
 //! | `directories` | entries of damaged directories |
 //! | `damaged_image` | golden images that a test damages |
 //! | `root` | the root directory that the superblock does not name |
-#![allow(clippy::unwrap_used)]
 
 mod attributes;
 mod damaged_image;

@@ -1,6 +1,5 @@
 //! Random sequences of every operation against a model file system in memory; then `xfs_repair`, the kernel and our own
 //! reader say whether image and model are the same.
-#![allow(clippy::unwrap_used)]
 
 mod before_logging;
 mod given_up;

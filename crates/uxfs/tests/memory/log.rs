@@ -1,6 +1,4 @@
-//! Logs that hold as many items as fit: what their recovery takes of memory. In a process of its own, because the kernel counts
-//! what a process has taken from the memory of the one that started it.
-#![allow(clippy::unwrap_used)] // Without its image a test has nothing to say.
+//! Logs that hold as many items as fit: what their recovery takes of memory.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -31,6 +29,8 @@ use uxfs_testkit::{
     require,
 };
 
+use crate::common::program;
+
 const MEBIBYTE: u64 = 1 << 20;
 
 /// A log that holds nothing but the smallest intents there are, in one transaction.
@@ -45,7 +45,7 @@ fn a_flood_of_intents_takes_memory_for_the_log_and_little_more() {
         image::make(&path, 320 * MEBIBYTE, &["-l", &log]).unwrap();
         let limits = Limits { time: Duration::from_secs(300), ..Limits::default() };
         let run = || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+            let mut command = Command::new(program());
             command.args(["ls", "--cache-size", "4M"]).arg(&path);
             run_limited(&mut command, &limits).unwrap()
         };

@@ -1,11 +1,8 @@
 //! Attributes, parent pointers and symbolic links that we change in images made by `mkfs.xfs` and populated by the
 //! kernel: our own reader, `xfs_repair` and the kernel find what we have set, in every form and on the way between
 //! any two.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod acl;
-#[path = "../common/mod.rs"]
-mod common;
 mod damage;
 mod files;
 mod fixture;
