@@ -35,7 +35,14 @@ pub enum Listed {
 /// Something does not build.
 pub fn build(cargo: &OsStr, workspace: &Path) -> Result<Vec<Binary>> {
     let mut command = Command::new(cargo);
-    command.args(["test", "--workspace", "--no-run", "--locked", "--message-format=json-render-diagnostics"]);
+    command.args([
+        "test",
+        "--quiet",
+        "--workspace",
+        "--no-run",
+        "--locked",
+        "--message-format=json-render-diagnostics",
+    ]);
     let output = command.current_dir(workspace).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{command:?}: {}", output.status);
     let binaries: Vec<Binary> = String::from_utf8(output.stdout)?.lines().filter_map(binary_of).collect();

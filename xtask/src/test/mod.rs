@@ -46,6 +46,9 @@ pub struct Arguments {
     /// Print the time of each test binary and of the thirty slowest tests, and keep the times in tests/times.txt
     #[arg(long)]
     times: bool,
+    /// Mix the commit into the seeds of random tests, so that they do something else for each commit
+    #[arg(long)]
+    vary: bool,
     /// Only tests whose name has one of these in it, as `uxfs-repair/tests` or `mount::`; nothing but tests is run then
     names: Vec<String>,
 }
@@ -68,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut times = Times::read(&workspace)?;
     let units = schedule::plan(&listed, &times);
     let work = tempfile::Builder::new().prefix("uxfs-tests-").tempdir_in(image::memory_folder())?;
-    let environment = Environment::new(&directory, &workspace, work.path(), is_required)?;
+    let environment = Environment::new(&directory, &workspace, work.path(), is_required, arguments.vary)?;
     let set_up = |command: &mut Command| environment.set(command);
     let (outcomes, lints) = thread::scope(|scope| {
         let lints = is_whole.then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
@@ -137,7 +140,7 @@ struct Environment {
 }
 
 impl Environment {
-    fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool) -> Result<Self> {
+    fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool, is_varied: bool) -> Result<Self> {
         let report = work.join("report");
         let target = env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
@@ -155,7 +158,7 @@ impl Environment {
         if env::var_os(kit::PROGRAM_VARIABLE).is_none() {
             variables.insert(kit::PROGRAM_VARIABLE, target.join("release/uxfs").into());
         }
-        if env::var_os(seeds::RUN_VARIABLE).is_none() {
+        if is_varied {
             variables.insert(seeds::RUN_VARIABLE, seed_of_commit(workspace).to_string().into());
         }
         Ok(Self { variables, report })
