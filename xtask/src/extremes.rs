@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Run with the full size divided by this
     #[arg(long, default_value_t = 1)]
     part: u32,
+    /// The uxfs binary; built unless given
+    #[arg(long)]
+    uxfs: Option<PathBuf>,
 }
 
 type Make = fn(&Path, u32) -> Result<()>;
@@ -43,9 +46,17 @@ const CASES: [(&str, &str, Make); 6] = [
     ("usr", "16g", usr),
 ];
 
+/// The case whose source is an archive.
+const ATTRIBUTES: &str = "hundred-thousand-attributes";
+
+/// Names of all cases.
+pub fn cases() -> impl Iterator<Item = &'static str> {
+    CASES.iter().map(|case| case.0).chain([ATTRIBUTES])
+}
+
 /// Runs all cases.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let uxfs = bench::build()?;
+    let uxfs = arguments.uxfs.clone().map_or_else(bench::build, Ok)?;
     let work = tempfile::Builder::new().prefix("uxfs-extremes-").tempdir_in(&arguments.directory)?;
     for (name, size, make) in CASES.iter().filter(|case| case.0.contains(&arguments.only)) {
         let (source, image) = (work.path().join("source"), work.path().join("image"));
@@ -58,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let own = work.path().join("source");
         fs::remove_dir_all(own)?;
     }
-    if "hundred-thousand-attributes".contains(&arguments.only) {
+    if ATTRIBUTES.contains(&arguments.only) {
         attributes(&uxfs, work.path(), 100_000 / arguments.part)?;
     }
     Ok(())
@@ -171,9 +182,7 @@ fn attributes(uxfs: &Path, work: &Path, count: u32) -> Result<()> {
     ensure!(answer == Err(rustix::io::Errno::NODATA), "{beyond}: {answer:?}");
     mount.unmount()?;
     let removed = kernel_removes_everything(&image, 1)?;
-    println!(
-        "hundred-thousand-attributes: the kernel reads all {count}; removed {removed} name, xfs_repair silent"
-    );
+    println!("{ATTRIBUTES}: the kernel reads all {count}; removed {removed} name, xfs_repair silent");
     Ok(())
 }
 

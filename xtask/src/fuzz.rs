@@ -41,15 +41,9 @@ pub struct Arguments {
 /// # Errors
 /// Something cannot be built or run, or an input escaped; it is kept in `fuzz/artifacts`.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    build()?;
     let workspace = workspace_directory();
     let fuzz = workspace.join("fuzz");
-    process::run(
-        Command::new("cargo")
-            .current_dir(&fuzz)
-            // The parsers hold no unsafe code, so that a sanitizer would only cost speed.
-            .args(["+nightly", "fuzz", "build", "--sanitizer", "none", "-O"]),
-    )
-    .context("cargo-fuzz and a nightly toolchain are needed: cargo install cargo-fuzz")?;
     let targets: Vec<Target> = TARGETS
         .into_iter()
         .filter(|target| {
@@ -83,6 +77,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     println!("{:<18} {total:>14} executions", "all");
     ensure!(escaped.is_empty(), "inputs escaped and are kept in fuzz/artifacts: {}", escaped.join(", "));
     Ok(())
+}
+
+/// Builds the targets.
+///
+/// # Errors
+/// A tool is missing, or they do not build.
+pub fn build() -> Result<()> {
+    process::run(
+        Command::new("cargo")
+            .current_dir(workspace_directory().join("fuzz"))
+            // The parsers hold no unsafe code, so that a sanitizer would only cost speed.
+            .args(["+nightly", "fuzz", "build", "--sanitizer", "none", "-O"]),
+    )
+    .context("cargo-fuzz and a nightly toolchain are needed: cargo install cargo-fuzz")
 }
 
 /// Runs one fuzzer; returns its executions and whether it succeeded.

@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let image = Image::load(&path)?;
     let sound = Liar::new(image.clone())?;
     println!("| lie | repair | longest command | most memory |\n|---|---|---|---|");
-    let mut broken = Vec::new();
+    let (mut broken, mut told, mut most) = (Vec::new(), 0, Cost::default());
     for lie in LIES.iter().filter(|lie| lie.name.contains(&arguments.only)) {
         let mut liar = sound.again(&image);
         if let Err(error) = (lie.tell)(&mut liar) {
@@ -90,11 +90,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             cost.memory_bytes >> 20
         );
         broken.extend(cost.escapes.iter().map(|escape| format!("{}: {escape}", lie.name)));
+        told += 1;
+        most.time = most.time.max(cost.time);
+        most.memory_bytes = most.memory_bytes.max(cost.memory_bytes);
     }
     broken
         .iter()
         .for_each(|line| eprintln!("BROKEN: {}", line.chars().take(MOST_CHARACTERS).collect::<String>()));
     ensure!(broken.is_empty(), "{} promises are broken", broken.len());
+    println!(
+        "{told} lies on {}; the longest command took {:.2} s, the largest {} MiB",
+        arguments.image,
+        most.time.as_secs_f64(),
+        most.memory_bytes >> 20
+    );
     Ok(())
 }
 

@@ -93,7 +93,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     });
     match failures.into_inner() {
-        0 => Ok(()),
+        0 => {
+            let Tally { logs, clean, records, transactions, paths, .. } =
+                total.into_inner().unwrap_or_else(PoisonError::into_inner);
+            println!(
+                "{logs} dirty and {clean} clean logs, {records} records, {transactions} transactions, {paths} paths compared: \
+                 recovered as by the kernel"
+            );
+            Ok(())
+        }
         failures => bail!("{failures} file systems were recovered differently"),
     }
 }
@@ -125,5 +133,19 @@ fn ill_treat(arguments: &Arguments) -> Result<()> {
         })?;
         println!("seed {seed}, {:.0} s: {crashes:?} {damages:?}", begin.elapsed().as_secs_f64());
     }
+    let CrashTally { states, written, judged } = crashes;
+    let HostileTally { cases, replayed, unreadable, refused } = damages;
+    print!("{} logs", arguments.count);
+    if states > 0 {
+        print!(
+            ": {states} crashes of the recovery, {written} recovered again, {judged} of them judged by xfs_repair"
+        );
+    }
+    if cases > 0 {
+        print!(
+            ": {cases} damages, {replayed} replayed, {unreadable} replayed but unreadable, {refused} refused"
+        );
+    }
+    println!();
     Ok(())
 }

@@ -19,6 +19,7 @@ mod repair_fuzz;
 mod repair_kills;
 mod rescue_fuzz;
 mod revive;
+mod soak;
 mod sound;
 mod test;
 mod tidy;
@@ -73,6 +74,8 @@ enum Arguments {
     MountLoad(mount_load::Arguments),
     /// Mixed work on a FUSE mount for an hour: its memory and descriptors must not grow (needs root)
     LongRun(mount_load::long_run::Arguments),
+    /// Run all laboratories in turn for a time, each round with a new seed: one line a round, and what was found
+    Soak(soak::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
     /// Make a static program, a Debian package and an RPM
@@ -111,6 +114,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::MountModel(arguments) => mount_model::run(&arguments),
         Arguments::MountLoad(arguments) => mount_load::run(&arguments),
         Arguments::LongRun(arguments) => mount_load::long_run::run(&arguments),
+        Arguments::Soak(arguments) => soak::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
         Arguments::Dist(arguments) => dist::run(&arguments),
     }

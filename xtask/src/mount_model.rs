@@ -74,7 +74,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("seed {seed}, {:.0} s: {total}", begun.elapsed().as_secs_f64());
     }
     match failures {
-        0 => Ok(()),
+        0 => {
+            println!("{total}");
+            Ok(())
+        }
         failures => Err(anyhow!("{failures} images were not as the model says")),
     }
 }

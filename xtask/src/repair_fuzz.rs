@@ -79,6 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{count:>8} {outcome}");
     }
     ensure!(escapes == 0, "{escapes} cases escaped");
+    let outcomes: Vec<String> = counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    let cases: u64 = counts.values().sum();
+    println!("{cases} cases on {} images: {}", arguments.image.len(), outcomes.join(", "));
     Ok(())
 }
 

@@ -112,7 +112,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let Counts { kills, too_late, before_writes, in_between, behind_writes } = counts;
         println!("{name:<8}{kills:>8}{too_late:>10}{before_writes:>16}{in_between:>12}{behind_writes:>16}");
     }
-    println!("the same bytes after each of them; {:.0} s", started.elapsed().as_secs_f64());
+    println!(
+        "{} repairs and {} undos killed, {} of them with part of their writes; the same bytes after each; {:.0} s",
+        repairs.kills,
+        undos.kills,
+        repairs.in_between + undos.in_between,
+        started.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 

@@ -85,8 +85,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         begun.store(u64::MAX, SeqCst);
     }
-    print(&rows);
-    println!("{:.0} s", started.elapsed().as_secs_f64());
+    let Counts { rescues, names, whole, refused, .. } = print(&rows);
+    println!(
+        "{rescues} rescues ({refused} refused), {names} names, {whole} called whole; {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
     ensure!(escapes == 0, "{escapes} cases broke a promise");
     Ok(())
 }
@@ -124,7 +127,8 @@ fn wrong_of(kind: Kind, counts: &Counts) -> Vec<String> {
     wrong
 }
 
-fn print(rows: &[(Kind, Counts)]) {
+/// Prints the table, and gives its sums.
+fn print(rows: &[(Kind, Counts)]) -> Counts {
     let titles = [
         "cases", "refused", "names", "whole", "older?", "inferred", "partial", "lost", "untold", "wrong",
         "metadata",
@@ -155,4 +159,5 @@ fn print(rows: &[(Kind, Counts)]) {
         all.add(counts.clone());
     }
     line("all", &cells(&all));
+    all
 }

@@ -18,7 +18,7 @@ use uxfs_lab::crash::{
 use uxfs_testkit::verdict::repair_is_silent;
 
 /// Tries every level from 0 to `levels` free blocks; `xfs_repair` looks at each.
-pub fn every_level(setup: &Setup, levels: u64, jobs: usize) -> Result<()> {
+pub fn every_level(setup: &Setup, levels: u64, jobs: usize) -> Result<SweepTally> {
     let started = Instant::now();
     let sweep = Sweep::new(setup)?;
     let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -44,20 +44,25 @@ pub fn every_level(setup: &Setup, levels: u64, jobs: usize) -> Result<()> {
             }
         }
         if let Ok(mut total) = total.lock() {
-            total.levels += tally.levels;
-            total.done += tally.done;
-            total.in_part += tally.in_part;
-            total.refused += tally.refused;
-            total.removed += tally.removed;
+            add(&mut total, &tally);
         }
     };
     thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
     let Ok(total) = total.into_inner() else { bail!("a lock") };
     println!("{setup}: {total}; xfs_repair finds nothing ({:.0} s)", started.elapsed().as_secs_f64());
     match wrong.into_inner() {
-        0 => Ok(()),
+        0 => Ok(total),
         wrong => bail!("{wrong} levels are wrong"),
     }
+}
+
+/// Adds the counts of further levels.
+pub fn add(total: &mut SweepTally, tally: &SweepTally) {
+    total.levels += tally.levels;
+    total.done += tally.done;
+    total.in_part += tally.in_part;
+    total.refused += tally.refused;
+    total.removed += tally.removed;
 }
 
 fn memory_folder() -> &'static Path {

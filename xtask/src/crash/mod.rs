@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use uxfs_lab::crash::{
     geometry::{SHAPES, Shape},
     run::{Depth, Failure, Setup, Tally, record},
+    sweep::SweepTally,
 };
 use uxfs_testkit::judges::workspace_directory;
 
@@ -193,7 +194,10 @@ impl Laboratory<'_> {
         }
         let broken = self.broken.into_inner();
         ensure!(broken == 0, "{broken} workloads could not be recorded");
-        println!("every state is that of the model");
+        println!(
+            "every state is that of the model: {} states of {} operations in {} workloads",
+            total.states, total.operations, total.runs
+        );
         Ok(())
     }
 }
@@ -207,7 +211,7 @@ fn on_each_shape(arguments: &Arguments, shape: Option<Shape>) -> Result<()> {
     // The largest log takes as long as all others: only where it is asked for.
     let all = || SHAPES.iter().filter(|shape| shape.name != "largest-log").cloned().collect();
     let shapes = shape.map_or_else(all, |shape| vec![shape]);
-    let (mut failures, mut is_wrong) = (0, false);
+    let (mut failures, mut swept, mut is_wrong) = (0, SweepTally::default(), false);
     for shape in shapes {
         for is_immediate in [false, true] {
             let setup = Setup {
@@ -217,7 +221,8 @@ fn on_each_shape(arguments: &Arguments, shape: Option<Shape>) -> Result<()> {
                 ..Setup::new(arguments.seed, Some(shape.clone()))
             };
             let result = match arguments.full {
-                Some(levels) => filling::every_level(&setup, levels, jobs(arguments)),
+                Some(levels) => filling::every_level(&setup, levels, jobs(arguments))
+                    .map(|tally| filling::add(&mut swept, &tally)),
                 None => failing::every_failure(&setup, jobs(arguments)).map(|count| failures += count),
             };
             if let Err(error) = result {
@@ -226,10 +231,11 @@ fn on_each_shape(arguments: &Arguments, shape: Option<Shape>) -> Result<()> {
             }
         }
     }
-    if failures > 0 {
-        println!("{failures} failures");
-    }
     ensure!(!is_wrong, "something was wrong");
+    match arguments.full {
+        Some(_) => println!("{swept}"),
+        None => println!("{failures} failures of the device; recovery gave a state of the model after each"),
+    }
     Ok(())
 }
 

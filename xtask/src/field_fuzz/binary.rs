@@ -2,20 +2,23 @@
 
 use std::{fs::OpenOptions, os::unix::fs::FileExt, path::Path, process::Command, sync::Arc, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use uxfs_format::{
     fault::Structure,
     field_table::OnDisk,
     inode::{FileType, InodeCore},
 };
-use uxfs_lab::field_fuzz::{plan::Damage, sparse_device::DamagedImage};
+use uxfs_lab::{
+    field_fuzz::{plan::Damage, sparse_device::DamagedImage},
+    mounted::life::neighbour,
+};
 use uxfs_testkit::{
     limits::{Limits, run_limited},
     sparse,
     structures::Owner,
 };
 
-use super::{Arguments, Work, image_path, report::Report, target_directory};
+use super::{Arguments, Work, image_path, report::Report};
 
 /// Limit for the shell's `ulimit -d`, in KiB. Resident memory would count pages of this process.
 const MEMORY_KIB: u64 = 256 << 10;
@@ -29,6 +32,7 @@ pub fn run(work: &Work, arguments: &Arguments, report: &mut Report<'_>) -> Resul
     if arguments.binary_cases == 0 {
         return Ok(());
     }
+    let program = neighbour("uxfs").context("no uxfs beside this program")?;
     let folder = tempfile::tempdir()?;
     let image = folder.path().join("image");
     sparse::pack(&image_path(&arguments.image)?, &folder.path().join("packed"))?;
@@ -42,7 +46,7 @@ pub fn run(work: &Work, arguments: &Arguments, report: &mut Report<'_>) -> Resul
             continue;
         }
         write_pieces(&file, &damage.instance.pieces, &damage.bytes)?;
-        for command in commands(&image, &damage) {
+        for command in commands(&program, &image, &damage) {
             let limits = Limits { time: LONGEST, ..Limits::default() };
             let outcome = run_limited(&mut shell(&command), &limits)?;
             report.add_commands(1);
@@ -76,8 +80,7 @@ fn shell(command: &str) -> Command {
     shell
 }
 
-fn commands(image: &Path, damage: &Damage<'_>) -> Vec<String> {
-    let program = target_directory().join("checked/uxfs");
+fn commands(program: &Path, image: &Path, damage: &Damage<'_>) -> Vec<String> {
     let uxfs =
         |words: &str, rest: &str| format!("'{}' {words} '{}' {rest}", program.display(), image.display());
     let mut commands = vec![

@@ -86,7 +86,7 @@ impl<'a> Report<'a> {
     }
 
     /// The table: a line for each kind of structure, a column for each kind of outcome.
-    pub fn print(&self, elapsed: Duration) {
+    pub fn print(&self) {
         let mut outcomes: BTreeSet<&str> =
             self.counts.values().flatten().map(|(key, _)| key.as_str()).collect();
         let rest: Vec<&str> = ["accepted", "operation", "unsupported", "io", UNCHANGED, "ESCAPED"]
@@ -109,9 +109,15 @@ impl<'a> Report<'a> {
         let parts: Vec<String> = total.iter().map(|(word, count)| format!("{word} {count}")).collect();
         let cases: u64 = total.values().sum();
         let lossless = self.lossless(total.iter().map(|(word, count)| (*word, *count)));
-        println!("{:<44} {cases:>7}{lossless}  {}", "all", parts.join(", "));
+        println!("{:<44} {cases:>7}{lossless}  {}\n", "all", parts.join(", "));
+    }
+
+    /// The last line: what was done, and how many cases escaped.
+    pub fn print_sums(&self, elapsed: Duration) {
+        let cases: u64 = self.counts.values().flat_map(BTreeMap::values).sum();
         println!(
-            "\n{} commands through uxfs; {} escapes; {:.1} s",
+            "{}: {cases} cases, {} commands through uxfs; {} escapes; {:.1} s",
+            self.arguments.image,
             self.commands,
             self.escapes.len(),
             elapsed.as_secs_f64()

@@ -46,9 +46,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.edit && !arguments.check {
         binary::run(&work, arguments, &mut report)?;
     }
-    report.print(started.elapsed());
+    report.print();
     report.print_remarks()?;
     report.write_reproducers()?;
+    report.print_sums(started.elapsed());
     let escapes = report.escapes();
     ensure!(escapes == 0, "{escapes} cases escaped");
     Ok(())

@@ -19,6 +19,7 @@ use super::{
     place::Place,
     program::{self, Running},
 };
+use crate::process::children_of;
 
 const ROUNDS: u64 = 20;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -325,17 +326,6 @@ impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-/// Processes that this one has started.
-fn children_of(parent: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |id: &u32| {
-        let line = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-        line.lines().any(|line| line == format!("PPid:\t{parent}"))
-    };
-    ids.filter(is_child).collect()
 }
 
 /// Ends the servers of connections, whose parent has ended: one may wait for another that ended with a lock.

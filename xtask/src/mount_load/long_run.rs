@@ -124,8 +124,13 @@ fn watched(stage: &Stage, every: Duration) -> Result<()> {
         samples
     })?;
     let paths = place.finish()?;
-    println!("{} operations; sound; {paths} paths", state.operations.into_inner());
-    judge(&samples)
+    judge(&samples)?;
+    println!(
+        "{} operations, {paths} paths, sound; what the processes take did not grow in {} samples",
+        state.operations.into_inner(),
+        samples.len()
+    );
+    Ok(())
 }
 
 fn sample(place: &Place<'_>, time: Duration, every: Duration, state: &State) -> Result<Vec<Sample>> {

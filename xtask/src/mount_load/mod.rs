@@ -121,13 +121,15 @@ impl Stage {
 }
 
 /// One load. It gives, in a few words, what it did.
-struct Load {
-    name: &'static str,
+pub struct Load {
+    /// Its name, for `--only`.
+    pub name: &'static str,
     about: &'static str,
     run: fn(&Stage) -> Result<String>,
 }
 
-const LOADS: [Load; 14] = [
+/// All loads.
+pub const LOADS: [Load; 14] = [
     Load {
         name: "fsx",
         about: "one file, every way to read and write it, beside a model in memory",
@@ -247,7 +249,7 @@ fn limit(stage: &Stage, usual: Duration) -> Duration {
 }
 
 /// Whether a program is there.
-fn is_there(program: &str) -> bool {
+pub fn is_there(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(program).exists())
 }

@@ -165,7 +165,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let report = measure(arguments, (&kinds, seed), &repairers, work.path())?;
-    tell(&report, arguments)
+    tell(&report, arguments)?;
+    let broken = summary::promises_broken_by_uxfs(&report);
+    ensure!(broken == 0, "uxfs repair broke {broken} promises");
+    Ok(())
 }
 
 /// All cases of all samples.
@@ -211,7 +214,7 @@ fn tell(report: &Report, arguments: &Arguments) -> Result<()> {
     print!("{}", table::text(report));
     println!("\n{}\n{}", summary::classes(report), summary::shapes(report));
     print!("{}", summary::losses(report));
-    println!("{:.0} s", report.seconds);
+    println!("{}", summary::closing(report));
     if let Some(path) = &arguments.json {
         report.write(path)?;
     }

@@ -22,6 +22,29 @@ pub fn classes(report: &Report) -> String {
     table("damage to", report, rows)
 }
 
+/// One line that says what each repairer did.
+pub fn closing(report: &Report) -> String {
+    let repairers = report.repairers.iter().filter_map(|repairer| {
+        let tally = report.totals.get(repairer)?;
+        Some(format!(
+            "{repairer}: {} damages, {} % of the paths intact, {} images not repaired, {} files silently wrong, {} broken promises",
+            tally.cases,
+            percent(tally),
+            tally.not_repaired,
+            tally.silently_wrong,
+            tally.broken_promises
+        ))
+    });
+    let repairers: Vec<String> = repairers.collect();
+    format!("{}; {:.0} s", repairers.join("; "), report.seconds)
+}
+
+/// Promises of `uxfs repair` that were broken.
+pub fn promises_broken_by_uxfs(report: &Report) -> usize {
+    let totals = report.totals.iter().filter(|(repairer, _)| repairer.starts_with("uxfs"));
+    totals.map(|(_, tally)| tally.broken_promises).sum()
+}
+
 /// The shapes.
 pub fn shapes(report: &Report) -> String {
     let shapes = in_order(report.cases.iter().map(|case| case.shape.as_str()));
