@@ -122,12 +122,18 @@ pub(crate) fn headers_back(
 
 /// The first record header from `from` on, in at most `blocks` blocks round the ring.
 pub(crate) fn next_header(area: &LogArea<'_>, from: u32, blocks: u32) -> Result<Option<FoundHeader>> {
-    let mut buffer = vec![0; (SCAN_BLOCKS as usize) * BLOCK];
+    // Short at first: the header looked for is usually the very block asked for, so that only a longer search takes memory.
+    let mut short = [0; 8 * BLOCK];
+    let mut long = Vec::new();
     let mut done = 0;
     while done < blocks {
-        // Short at first: the header looked for is usually the very block asked for.
-        let limit = if done == 0 { 8 } else { SCAN_BLOCKS };
-        let count = limit.min(blocks - done);
+        let buffer = if done == 0 {
+            &mut short[..]
+        } else {
+            long.resize(SCAN_BLOCKS as usize * BLOCK, 0);
+            &mut long[..]
+        };
+        let count = ((buffer.len() / BLOCK) as u32).min(blocks - done);
         let first = area.advance(from, done);
         let bytes = buffer.get_mut(..(count as usize) * BLOCK).unwrap_or_default();
         area.read(first, bytes)?;
