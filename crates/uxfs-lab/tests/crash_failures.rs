@@ -10,7 +10,7 @@ use uxfs_lab::crash::{
     kill,
     run::Setup,
 };
-use uxfs_testkit::{judges, seeds::Seed};
+use uxfs_testkit::{judges, seeds::Seed, sparse};
 
 /// Failures of each kind that are tried here.
 const TRIED: u64 = 20;
@@ -80,7 +80,7 @@ fn killed_processes_leave_what_was_synced() {
         let (operations, _) =
             kill::kill_and_judge(&mut victim, &image, &shape, seed, life).unwrap_or_else(|error| {
                 if let Some(folder) = std::env::var_os("UXFS_CRASH_KEEP") {
-                    std::fs::copy(&image, std::path::Path::new(&folder).join(format!("killed-{seed}.img")))
+                    sparse::copy(&image, std::path::Path::new(&folder).join(format!("killed-{seed}.img")))
                         .unwrap();
                 }
                 panic!("{shape}, seed {seed}, background {has_background}, killed after {life:?}: {error:#}")

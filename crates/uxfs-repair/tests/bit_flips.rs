@@ -24,7 +24,7 @@ fn changed_bits_are_found_by_the_checksum() {
     for name in ["default", "no-parent", "block-1k", "no-rmapbt"] {
         let folder = tempfile::tempdir_in(memory_folder()).unwrap();
         let image = folder.path().join("image");
-        GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+        GoldenImage::lean(name).unwrap().unpack_to(&image).unwrap();
         let flipped = flip_bits(&image, &mut random);
         assert!(flipped.len() > STRUCTURES / 2);
         let staged = repair_image_without_log(&image);
@@ -43,7 +43,7 @@ fn changed_bits_in_extent_maps_are_found_behind_lost_headers() {
     let mut random = seed.random();
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let device = SyncDevice::open_read_only(&image, 0).unwrap();
     let (geometry, all) = structures::list(&device).unwrap();
     let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;

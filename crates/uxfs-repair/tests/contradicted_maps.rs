@@ -40,7 +40,7 @@ struct MappedFile {
 fn unpacked(name: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean(name).unwrap().unpack_to(&image).unwrap();
     (folder, image)
 }
 
@@ -122,7 +122,7 @@ const LIES: &[Lie] = &[
 #[test]
 fn the_reverse_map_overrules_what_a_third_contradicts() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let golden = GoldenImage::named("default").unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     let (_folder, image) = unpacked("default");
     let files = mapped_files(&image);
     let file = files.iter().find(|file| file.is_plain()).unwrap();

@@ -19,7 +19,7 @@ fn damaged_fields_are_found_where_xfs_repair_finds_them() {
 }
 
 fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
-    GoldenImage::named(damage.image).unwrap().unpack_lean_to(image).unwrap();
+    GoldenImage::lean(damage.image).unwrap().unpack_to(image).unwrap();
     let printed = plant(image, damage.commands);
     let judged = repair_findings(image).unwrap();
     let findings = findings_of(image);

@@ -13,7 +13,7 @@ use uxfs_testkit::{
     image::{make, memory_folder},
     judges::Judge,
     mount::{Access, LoopMount},
-    require, structures,
+    require, sparse, structures,
     verdict::repair_is_silent,
 };
 
@@ -152,7 +152,7 @@ fn a_repair_of_a_dirty_log_and_damage_comes_to_an_end() {
             damages().into_iter().flat_map(|damage| [(damage, true), (damage, false)]).collect();
         count += cases.len();
         let wrong = try_all(&cases, |(damage, with_log), image| {
-            fs::copy(&before, image).unwrap();
+            sparse::copy(&before, image).unwrap();
             plant(image, *damage);
             let staged = if *with_log { repair_image(image) } else { repair_image_without_log(image) };
             let left = staged.remaining.iter().take(5).map(ToString::to_string);

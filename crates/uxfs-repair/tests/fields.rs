@@ -25,7 +25,7 @@ fn fields_are_found_and_repaired_in_place() {
 fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
     let Damage { name, image: golden, commands, expected, action } = damage;
     let mut wrong = Vec::new();
-    GoldenImage::named(golden).unwrap().unpack_lean_to(image).unwrap();
+    GoldenImage::lean(golden).unwrap().unpack_to(image).unwrap();
     plant(image, commands);
     let judged = repair_findings(image).unwrap();
     let findings = findings_of(image);

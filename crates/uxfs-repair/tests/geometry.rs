@@ -152,6 +152,8 @@ fn every_golden_geometry_is_inferred() {
     // These have the geometry of others.
     let alike = ["directory-levels", "groups-2", "inode-1k"];
     for golden in GoldenImage::all().unwrap().into_iter().filter(|golden| !alike.contains(&golden.name())) {
+        // The last writes to a log with a stripe unit, of one that was made lean, do not tell the unit.
+        let golden = if golden.name() == "stripes" { golden } else { golden.into_lean() };
         golden.unpack_to(&image).unwrap();
         let expected = superblock_of(&image);
         // Each is a part of the next one.
@@ -225,6 +227,7 @@ fn images_without_any_superblock_are_repaired_without_loss() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for (name, loss) in REPAIRED {
+        // Of a lean one the log has a superblock, which the kernel has logged.
         let golden = GoldenImage::named(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let superblock = superblock_of(&image);
@@ -239,7 +242,7 @@ fn superblocks_that_all_lie_are_outvoted() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    let golden = GoldenImage::named("default").unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     type Lie = fn(&mut Superblock);
     let lies: [(&str, Lie); 2] = [
         ("agblocks", |superblock| {
@@ -271,8 +274,8 @@ fn an_image_in_a_file_is_not_taken_for_the_file_system() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let (image, inner) = (folder.path().join("image"), folder.path().join("inner"));
-    GoldenImage::named("block-1k").unwrap().unpack_to(&inner).unwrap();
-    let golden = GoldenImage::named("default").unwrap();
+    GoldenImage::lean("block-1k").unwrap().unpack_to(&inner).unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     golden.unpack_to(&image).unwrap();
     let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
     let copied =

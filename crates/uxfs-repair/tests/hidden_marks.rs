@@ -17,7 +17,8 @@ use uxfs_format::{
 };
 use uxfs_repair::repair::{Staged, action::Action};
 use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_is_silent,
+    golden::GoldenImage, image::memory_folder, judges::Judge, require, sparse::Contents,
+    verdict::repair_is_silent,
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
@@ -28,7 +29,7 @@ use crate::common::{plant, repair_image, repair_image_without_log, stage, write_
 fn with_file(fill: impl FnOnce(&FileSystem, &InodeHandle)) -> (TempDir, std::path::PathBuf, InodeNumber) {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let options = OpenOptions { writable: true, ..OpenOptions::default() };
     let device = Arc::new(SyncDevice::open(&image, &options).unwrap());
     let file_system = FileSystem::mount_logged(device, &MountOptions::default()).unwrap();
@@ -57,9 +58,9 @@ fn is_written(staged: &Staged) -> bool {
 
 /// With the copies of the log and without.
 fn repair_both(image: &Path, changes: &[&str], check: impl Fn(&Staged)) {
-    let sound = std::fs::read(image).unwrap();
+    let sound = Contents::read(image).unwrap();
     for with_log in [true, false] {
-        std::fs::write(image, &sound).unwrap();
+        sound.write(image).unwrap();
         plant(image, changes);
         let staged = if with_log { repair_image(image) } else { repair_image_without_log(image) };
         assert!(staged.remaining.is_empty(), "{:#?}", staged.remaining);
@@ -138,15 +139,15 @@ fn an_attribute_that_is_marked_as_a_parent_pointer_stays() {
     let (_folder, image, inode) = with_attributes();
     let before = attributes_of(&image, inode);
     assert_eq!(before.len(), 18);
+    let sound = Contents::read(&image).unwrap();
     for entry in 0..19 {
         let changes = [&format!("inode {inode}"), "ablock 0", &format!("write -d entries[{entry}].parent 1")];
-        let sound = std::fs::read(&image).unwrap();
         plant(&image, &changes);
         let staged = repair_image_without_log(&image);
         assert!(staged.remaining.is_empty(), "{entry}: {:#?}", staged.remaining);
         assert!(attributes_of(&image, inode) == before, "{entry}: {:#?}", staged.actions);
         repair_is_silent(&image).unwrap();
-        std::fs::write(&image, sound).unwrap();
+        sound.write(&image).unwrap();
     }
 }
 

@@ -61,7 +61,7 @@ fn a_lost_cluster_is_no_hole_of_a_sparse_chunk() {
     require!(Judge::XfsRepair);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let before = names_in_the_root(&image);
     let cluster = lose_the_root_cluster(&image);
     let staged = repair_image_without_log(&image);

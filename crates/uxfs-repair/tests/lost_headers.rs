@@ -10,7 +10,7 @@ use uxfs_testkit::{
     judges::Judge,
     manifest::{Header, Manifest},
     mount::{Access, LoopMount},
-    require, structures,
+    require, sparse, structures,
     verdict::{repair_is_silent, same},
     walk,
     xfs_db::XfsDb,
@@ -90,7 +90,7 @@ fn files_that_were_removed_stay_removed() {
             kernel_makes_and_removes(&before, is_unmounted_between);
             let expected = manifest(&before);
             for (groups, with_log) in [(&[0][..], true), (&[1, 3], false), (&[0, 1, 2, 3], false)] {
-                fs::copy(&before, &image).unwrap();
+                sparse::copy(&before, &image).unwrap();
                 lose_headers(&image, groups);
                 let staged = if with_log { repair_image(&image) } else { repair_image_without_log(&image) };
                 let case = format!("{shape:?} {is_unmounted_between} {groups:?} {with_log}");

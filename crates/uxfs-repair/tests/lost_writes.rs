@@ -18,6 +18,7 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require, same_tree,
     seeds::{Random, Seed},
+    sparse,
     structures::{self, Instance},
     verdict::repair_findings,
 };
@@ -34,7 +35,7 @@ fn what_was_swapped_lies_at_its_place_again() {
     for name in ["default", "no-parent", "block-1k"] {
         let folder = tempfile::tempdir_in(memory_folder()).unwrap();
         let image = folder.path().join("image");
-        GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+        GoldenImage::lean(name).unwrap().unpack_to(&image).unwrap();
         let swapped = swap(&image, &mut random);
         assert!(swapped.len() > PAIRS, "{name}: {} objects", swapped.len());
         let staged = repair_image_without_log(&image);
@@ -128,7 +129,7 @@ fn lost_writes_are_found_by_the_log_and_made_again() {
         changed.iter().map(|(instance, _)| instance.structure.name().to_owned()).collect();
     assert!(kinds.len() >= 4, "{kinds:?}");
     for (instance, old) in &changed {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         put(&image, instance, old);
         let is_lost_write = |finding: &Finding| matches!(finding, Finding::OlderThanLog { .. });
         let findings = findings_of(&image);
@@ -142,7 +143,7 @@ fn lost_writes_are_found_by_the_log_and_made_again() {
         repaired_as(&image, &sound);
     }
     // All of them at once: a cache that was never written.
-    fs::copy(&sound, &image).unwrap();
+    sparse::copy(&sound, &image).unwrap();
     changed.iter().for_each(|(instance, old)| put(&image, instance, old));
     repaired_as(&image, &sound);
 }
@@ -174,7 +175,7 @@ fn a_group_that_is_older_than_the_log_is_brought_up_to_date() {
         (512..16 << 20, Structure::InodeHeader),
         (4096..16 << 20, Structure::InodeIndex),
     ] {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         let file = fs::File::options().write(true).open(&image).unwrap();
         file.write_all_at(&before[old.clone()], old.start as u64).unwrap();
         let findings = findings_of(&image);
@@ -213,7 +214,7 @@ fn what_only_an_inode_tells_comes_back_from_the_log() {
         ("/link", "u3.symlink", "\"b short target\""),
         ("/device", "u3.dev", "0x106"),
     ] {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         plant(&image, &[&format!("path {path}"), &format!("write {field} {value}")]);
         let findings = findings_of(&image);
         let is_told = |finding: &Finding| matches!(finding, Finding::InodeAgainstLog(_));
@@ -224,7 +225,7 @@ fn what_only_an_inode_tells_comes_back_from_the_log() {
         repaired_as(&image, &sound);
     }
     // Times that are later may be those of a mount with `lazytime`.
-    fs::copy(&sound, &image).unwrap();
+    sparse::copy(&sound, &image).unwrap();
     plant(&image, &["path /file", "write core.atime \"Jan 1 00:00:00 2040\""]);
     assert!(findings_of(&image).is_empty(), "{:?}", findings_of(&image));
 }
@@ -247,7 +248,7 @@ fn a_target_is_compared_with_the_log() {
     let (geometry, _) = structures::list(&open(&sound)).unwrap();
     assert_eq!(targets.len(), 2);
     for (instance, mut bytes) in targets {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         bytes[300] ^= 1;
         seal(&mut bytes, None, &geometry);
         put(&image, &instance, &bytes);
@@ -291,7 +292,7 @@ fn a_group_that_is_made_anew_twice_writes_over_nothing() {
     mount.unmount().unwrap();
     let maps = objects(&sound).into_iter().filter(|(instance, _)| instance.structure == Structure::ExtentMap);
     for (instance, bytes) in maps {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         put(&image, &instance, &vec![0; bytes.len()]);
         let file = fs::File::options().write(true).open(&image).unwrap();
         for group in 0..4 {

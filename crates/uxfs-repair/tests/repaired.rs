@@ -18,6 +18,7 @@ use uxfs_testkit::{
     manifest::{FileKind, Header, Manifest, differences, report},
     mount::{Access, LoopMount},
     require,
+    sparse::{self, Contents},
     verdict::repair_findings,
     walk,
 };
@@ -152,7 +153,7 @@ fn lost_directories_come_back_with_all_names() {
     let image = folder.path().join("image");
     for name in ["default", "block-1k"] {
         for (lost, paths) in LOST {
-            let golden = GoldenImage::named(name).unwrap();
+            let golden = GoldenImage::lean(name).unwrap();
             golden.unpack_to(&image).unwrap();
             let expected = without_places(golden.manifest().unwrap());
             let inode_of = |path: &&str| {
@@ -199,7 +200,7 @@ fn names_come_back_from_blocks_that_no_map_leads_to() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for name in ["no-feature", "no-parent"] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let expected = without_places(golden.manifest().unwrap());
         let lost = ["/directories/block", "/directories/leaf", "/directories/node"];
@@ -239,7 +240,7 @@ fn one_damage_gives_the_same_bytes_each_time() {
     require!(Judge::XfsDb);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    let golden = GoldenImage::named("default").unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     golden.unpack_to(&image).unwrap();
     // The name of a directory was in the other, and its parent pointer in itself.
     for path in ["/", "/directories", "/deep"] {
@@ -272,7 +273,7 @@ fn a_log_that_is_gone_is_replaced() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for (name, byte) in [("default", 0_u8), ("default", 0x5a), ("sector-4k", 0x5a), ("stripes", 0xff)] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
         let volume = Volume::open(device, &VolumeOptions::default()).unwrap();
@@ -302,7 +303,7 @@ fn contents_stay_where_all_headers_and_the_log_are_gone() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for name in ["default", "no-rmapbt"] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let expected = without_places(golden.manifest().unwrap());
         let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
@@ -340,7 +341,7 @@ fn a_file_is_whole_or_called_partial() {
     require!(Judge::XfsDb, Judge::XfsRepair);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    let golden = GoldenImage::named("default").unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     let expected = without_places(golden.manifest().unwrap());
     let (mut whole, mut partial) = (0, 0);
     // 0: the roots of all reverse maps, and the headers that lead to them. Groups are made anew before their files can be looked at.
@@ -396,7 +397,7 @@ fn inodes_that_are_gone_come_back_from_the_log() {
     require!(Judge::Kernel, Judge::XfsRepair);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
-    let golden = GoldenImage::named("default").unwrap();
+    let golden = GoldenImage::lean("default").unwrap();
     golden.unpack_to(&sound).unwrap();
     let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
     make_every_type(&mount.path().join("recent"));
@@ -408,7 +409,7 @@ fn inodes_that_are_gone_come_back_from_the_log() {
     let files: BTreeSet<u64> = files.map(|entry| entry.inode.unwrap()).collect();
     assert!(inodes.len() > 60, "{}", inodes.len());
     for (byte, is_without_headers) in [(0_u8, false), (0x5a, false), (0xff, true)] {
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         overwrite(&image, &inodes, byte, is_without_headers);
         let staged = repair_image(&image);
         let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
@@ -419,7 +420,7 @@ fn inodes_that_are_gone_come_back_from_the_log() {
         let again = repair_image(&image);
         assert_eq!((again.findings, again.actions.len()), (0, 0), "{byte}: {:?}", again.actions);
         // Without the log, entries and the reverse map still know names and contents of files.
-        fs::copy(&sound, &image).unwrap();
+        sparse::copy(&sound, &image).unwrap();
         overwrite(&image, &files, byte, is_without_headers);
         let staged = repair_image_without_log(&image);
         assert!(staged.remaining.is_empty(), "{byte}: {:#?}", staged.remaining);
@@ -444,7 +445,7 @@ fn blocks_of_another_file_are_given_back() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for name in ["default", "block-1k", "no-reflink"] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
         let volume = Volume::open(device, &VolumeOptions::default()).unwrap();
@@ -481,7 +482,7 @@ fn an_image_without_any_superblock_comes_back() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for (name, sectors) in [("default", 1), ("default", 4), ("sector-4k", 1), ("block-1k", 4)] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
         fs::write(mount.path().join("recent"), CONTENTS).unwrap();
@@ -561,13 +562,13 @@ fn single_damages_are_repaired_without_loss() {
 }
 
 fn repaired_without_loss(damage: &Damage, image: &Path) -> Result<(), String> {
-    let golden = GoldenImage::named(damage.image).unwrap();
+    let golden = GoldenImage::lean(damage.image).unwrap();
     golden.unpack_to(image).unwrap();
     plant(image, damage.commands);
-    let damaged = fs::read(image).unwrap();
+    let damaged = Contents::read(image).unwrap();
     let staged = repair_image(image);
     let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
-    if !staged.remaining.is_empty() || staged.findings == 0 || fs::read(image).unwrap() == damaged {
+    if !staged.remaining.is_empty() || staged.findings == 0 || Contents::read(image).unwrap() == damaged {
         let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
         return Err(format!(
             "{}: {} findings, then {left:#?} after {shown:#?}",

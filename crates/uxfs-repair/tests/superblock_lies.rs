@@ -114,7 +114,7 @@ fn what_a_superblock_lies_about_is_settled_before_anything_is_written() {
 }
 
 fn wrong_with(lie: &Lie, image: &Path) -> Vec<String> {
-    let golden = GoldenImage::named(lie.image).unwrap();
+    let golden = GoldenImage::lean(lie.image).unwrap();
     golden.unpack_to(image).unwrap();
     let name = format!("{}, {} in {:?}", lie.image, lie.change, lie.groups);
     for group in lie.groups {
@@ -152,7 +152,7 @@ fn copies_that_lie_alone_do_not_change_the_first_superblock() {
     let cases: Vec<_> =
         OF_COPIES.iter().flat_map(|lie| BESIDE.iter().map(move |beside| (lie, *beside))).collect();
     let wrong = try_all(&cases, |((golden, groups, change), beside), image| {
-        GoldenImage::named(golden).unwrap().unpack_lean_to(image).unwrap();
+        GoldenImage::lean(golden).unwrap().unpack_to(image).unwrap();
         let sound = first_sector(image);
         for group in *groups {
             plant(image, &[&format!("sb {group}"), &format!("write -d {change}")]);
@@ -189,7 +189,7 @@ fn features_of_the_log_are_those_of_the_first_superblock() {
         || [0, 1].map(|group| plant(&image, &[&format!("sb {group}"), "print features_log_incompat"]));
     let none = "features_log_incompat = 0\n";
     for groups in [&[0][..], &[1], &[0, 1]] {
-        GoldenImage::named("groups-2").unwrap().unpack_lean_to(&image).unwrap();
+        GoldenImage::lean("groups-2").unwrap().unpack_to(&image).unwrap();
         for group in groups {
             plant(&image, &[&format!("sb {group}"), "write -d features_log_incompat 1"]);
         }

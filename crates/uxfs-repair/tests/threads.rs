@@ -25,7 +25,7 @@ fn damage(image: &Path) -> usize {
 }
 
 fn damaged_image(image: &Path) {
-    GoldenImage::named("default").unwrap().unpack_to(image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(image).unwrap();
     assert!(damage(image) > 20);
 }
 

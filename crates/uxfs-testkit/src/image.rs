@@ -20,6 +20,7 @@ use uxfs_format::{inode::Timestamp, units::InodeNumber};
 use uxfs_volume::volume::Volume;
 
 use crate::{
+    exclusive::Exclusive,
     judges::{Judge, judged, workspace_directory},
     manifest::to_hex,
     mount::{Access, LoopMount},
@@ -58,8 +59,12 @@ fn target_directory() -> PathBuf {
 pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = cache_folder()?;
     let image = folder.join(name);
+    if image.exists() {
+        return Ok(image);
+    }
+    // Several tests may want it at once. A complete one is put in place.
+    let _one = Exclusive::wait_for(name)?;
     if !image.exists() {
-        // Several tests may want it at once: each makes one, and a complete one is put in place.
         let fresh = tempfile::Builder::new().prefix("making-").tempfile_in(&folder)?.into_temp_path();
         fill(&fresh)?;
         fresh.persist(&image)?;

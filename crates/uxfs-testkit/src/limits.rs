@@ -48,9 +48,9 @@ pub struct Outcome {
     pub peak_memory_bytes: u64,
     /// Highest resident memory of the process that started the command: no less than this can be measured.
     pub starter_peak_bytes: u64,
-    /// Standard output, the first 16 MiB.
+    /// Standard output, the first 64 MiB.
     pub stdout: Vec<u8>,
-    /// Standard error, the first 16 MiB.
+    /// Standard error, the first 64 MiB.
     pub stderr: Vec<u8>,
 }
 
@@ -139,10 +139,13 @@ pub fn peak_bytes() -> Result<u64> {
     Ok(kibibytes.trim().parse::<u64>()? << 10)
 }
 
+/// Of each output.
+const KEPT_BYTES: u64 = 64 << 20;
+
 fn read_back(file: &mut File) -> Result<Vec<u8>> {
     file.rewind()?;
     let mut bytes = Vec::new();
-    file.take(16 << 20).read_to_end(&mut bytes)?;
+    file.take(KEPT_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

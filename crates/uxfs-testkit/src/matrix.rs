@@ -154,7 +154,7 @@ impl GoldenSpec {
         run(Judge::XfsIo.command().args(cut).arg(mount.path()))?;
         mount.unmount()?;
         let recovered = image.with_extension("recovered");
-        fs::copy(image, &recovered)?;
+        sparse::copy(image, &recovered)?;
         LoopMount::new(&recovered, Access::ReadWrite)?.unmount()?;
         check(&recovered)?;
         let mount = LoopMount::new(&recovered, Access::ReadOnly)?;

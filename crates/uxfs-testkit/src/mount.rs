@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -40,7 +41,39 @@ impl Access {
 #[derive(Debug)]
 pub struct LoopMount {
     mount_point: TempDir,
+    access: Access,
+    device: Device,
     is_mounted: bool,
+}
+
+/// The loop device of a mount.
+#[derive(Debug)]
+struct Device {
+    /// What it says of the file behind it, which is gone with that file.
+    backing_file: PathBuf,
+    image: PathBuf,
+}
+
+impl Device {
+    fn of(mount_point: &Path, image: &Path) -> Result<Self> {
+        let number = fs::metadata(mount_point)?.dev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let backing_file = format!("/sys/dev/block/{major}:{minor}/loop/backing_file").into();
+        Ok(Self { backing_file, image: image.canonicalize()? })
+    }
+
+    /// A process that has begun a mount namespace has a copy of every mount, so that the kernel goes on with the file system until that
+    /// process has ended: what was written is in the image only then.
+    fn wait_until_free(&self) -> Result<()> {
+        for _ in 0..1500 {
+            let file = fs::read_to_string(&self.backing_file).unwrap_or_default();
+            if Path::new(file.trim_end_matches('\n')) != self.image {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        bail!("{} stays mounted in another mount namespace", self.image.display());
+    }
 }
 
 impl LoopMount {
@@ -83,7 +116,8 @@ impl LoopMount {
         if !output.status.success() {
             bail!("mount {}: {}", image.display(), String::from_utf8_lossy(&output.stderr).trim());
         }
-        Ok(Self { mount_point, is_mounted: true })
+        let device = Device::of(mount_point.path(), image)?;
+        Ok(Self { mount_point, access, device, is_mounted: true })
     }
 
     /// Where it is mounted.
@@ -117,7 +151,7 @@ impl LoopMount {
             thread::sleep(Duration::from_millis(20));
         }
         self.is_mounted = false;
-        Ok(())
+        if self.access == Access::ReadWrite { self.device.wait_until_free() } else { Ok(()) }
     }
 }
 

@@ -49,7 +49,8 @@ pub fn data_runs(file: &File) -> Result<Vec<(u64, u64)>> {
 ///
 /// # Errors
 /// Reading or writing fails.
-pub fn copy(image: &Path, copy: &Path) -> Result<()> {
+pub fn copy(image: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<()> {
+    let image = image.as_ref();
     let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
     let out = File::create(copy)?;
     for (start, length) in data_runs(&file)? {

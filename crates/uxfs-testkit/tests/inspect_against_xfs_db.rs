@@ -18,9 +18,11 @@ fn every_structure_of_the_golden_images_reads_as_xfs_db_reads_it() {
     }
     let step = std::env::var("UXFS_INSPECT_STEP").map_or(STEP, |step| step.parse().expect("a number"));
     let mut failures = Vec::new();
-    for image in GoldenImage::all().unwrap() {
+    for image in GoldenImage::all_mostly_lean().unwrap() {
         let path = image.unpacked().unwrap();
         let device = SyncDevice::open_read_only(&path, 0).unwrap();
+        // The same tree in another geometry has been compared.
+        let step = if image.is_lean() && step > 1 { 4 * step } else { step };
         let report = inspect_diff::compare(&device, &path, step).unwrap();
         let (values, structures) = (report.values(), report.structures());
         println!("{}: {values} values of {structures} structures", image.name());

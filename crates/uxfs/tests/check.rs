@@ -8,7 +8,7 @@ use uxfs_testkit::{
     image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
     verdict::repair_is_silent,
     xfs_db::XfsDb,
 };
@@ -31,7 +31,7 @@ fn shown(output: &Output) -> String {
 /// A golden image in which `xfs_db` has changed something.
 fn changed(name: &str, folder: &Path, commands: &[&str]) -> std::path::PathBuf {
     let image = folder.join("image");
-    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean(name).unwrap().unpack_to(&image).unwrap();
     let mut command = Judge::XfsDb.command();
     command.arg("-x");
     for text in commands {
@@ -45,7 +45,7 @@ fn changed(name: &str, folder: &Path, commands: &[&str]) -> std::path::PathBuf {
 fn sound_images_have_no_findings_and_are_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
-    for golden in [GoldenImage::named("default").unwrap(), GoldenImage::dirty_log()] {
+    for golden in [GoldenImage::lean("default").unwrap(), GoldenImage::dirty_log()] {
         golden.unpack_to(&image).unwrap();
         let before = fs::read(&image).unwrap();
         let output = check(&image, &[]);
@@ -147,7 +147,7 @@ fn refuses(image: &Path, options: &[&str], code: i32, expected: &str) {
 fn a_reader_that_has_gone_changes_no_code() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let (image, page) = (folder.path().join("image"), folder.path().join("page"));
-    GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("groups-2").unwrap().unpack_to(&image).unwrap();
     let code = |options: &[&str]| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -194,7 +194,7 @@ fn helps_tell_of_options_that_there_are() {
 fn listing_an_image_without_superblock_names_what_can_look_at_it() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     fs::OpenOptions::new().write(true).open(&image).unwrap().write_all_at(&[0; 512], 0).unwrap();
     let output = uxfs(&["ls", text(&image)]);
     let words = String::from_utf8_lossy(&output.stderr);
@@ -238,7 +238,7 @@ fn what_is_no_file_system_is_told_alike() {
         fs::write(&image, contents).unwrap();
         told(&[], 1, "not an XFS file system");
     }
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     told(&["--superblock", "7"], 2, "--superblock 7: there is no such allocation group");
 }
 
@@ -246,7 +246,7 @@ fn what_is_no_file_system_is_told_alike() {
 fn an_image_without_its_first_superblock_is_checked_by_a_copy() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
     file.write_all_at(&[0; 512], 0).unwrap();
     let output = check(&image, &["--json"]);
@@ -272,7 +272,7 @@ fn a_mounted_image_is_refused_unless_asked_for() {
     require!(Judge::Kernel);
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
     let refused = check(&image, &[]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -341,7 +341,7 @@ fn an_unreadable_header_is_one_finding() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for (name, groups) in [("no-feature", 4), ("groups-2", 2)] {
-        let golden = GoldenImage::named(name).unwrap();
+        let golden = GoldenImage::lean(name).unwrap();
         for (group, sector) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
             golden.unpack_to(&image).unwrap();
             let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
@@ -367,8 +367,8 @@ fn groups_of_another_time_or_file_system_are_told() {
     require!(Judge::Kernel);
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let (image, old) = (folder.path().join("image"), folder.path().join("old"));
-    GoldenImage::named("groups-2").unwrap().unpack_to(&old).unwrap();
-    fs::copy(&old, &image).unwrap();
+    GoldenImage::lean("groups-2").unwrap().unpack_to(&old).unwrap();
+    sparse::copy(&old, &image).unwrap();
     let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
     let (mut open, mut count) = (vec![mount.path().to_path_buf()], 0);
     while let Some(path) = open.pop() {

@@ -14,7 +14,7 @@ use uxfs_testkit::{
     judges::{Judge, are_required},
     mount::{Access, LoopMount},
     require,
-    sparse::Contents,
+    sparse::{self, Contents},
     verdict::repair_is_silent,
 };
 
@@ -330,7 +330,7 @@ fn label_and_uuid_are_changed_as_by_xfs_admin() {
     let bench = Bench::new();
     let [ours, other] = ["ours", "other"].map(|name| bench.at(name));
     for image in [&ours, &other] {
-        fs::copy(bench.at("sound"), image).unwrap();
+        sparse::copy(bench.at("sound"), image).unwrap();
     }
     let uuid = "01234567-89ab-cdef-0123-456789abcdef";
     for options in [

@@ -14,7 +14,7 @@ use uxfs::{Changes, Device, Editor, EditorOptions, Error, FileType, Image, Maker
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
     verdict::{holds_the_same, repair_is_silent},
 };
 
@@ -175,7 +175,7 @@ fn a_dropped_editor_leaves_a_log_that_readers_see_through() -> Result<()> {
 /// Whether a copy of the image as it lies now, as a crash would leave it, has `/a`.
 fn a_crash_keeps(path: &Path) -> Result<bool> {
     let copy = path.with_extension("copy");
-    fs::copy(path, &copy)?;
+    sparse::copy(path, &copy)?;
     match Image::open(&copy)?.find("/a") {
         Err(error) if error.is_not_found() => Ok(false),
         found => Ok(found.map(|_| true)?),

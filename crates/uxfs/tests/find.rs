@@ -11,6 +11,7 @@ use uxfs_testkit::{
     judges::{Judge, judged},
     require,
     seeds::{Random, Seed},
+    sparse,
 };
 
 use crate::common::damaged;
@@ -453,7 +454,7 @@ fn in_the_shell_paths_begin_at_its_directory() {
     require!(Judge::Mkfs, Judge::Kernel);
     let tree = RandomTree::new(&mut Random::new(8), &Shape::of(Names::Any, 5));
     let copy = tree.image().with_file_name("copy");
-    std::fs::copy(tree.image(), &copy).unwrap();
+    sparse::copy(tree.image(), &copy).unwrap();
     let script = "cd etc; find -name passwd; touch new; find . /etc -newer passwd -name 'n*'; du --inodes; du -s --inodes ..; \
                   find / -maxdepth 1 -name 'e*' -printf '%p %f\\n'";
     let mut uxfs = Command::new(program());

@@ -14,7 +14,7 @@ use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
-    sparse::Contents,
+    sparse::{self, Contents},
     verdict::repair_is_silent,
 };
 
@@ -505,7 +505,7 @@ fn a_mount_that_is_made_read_only_has_a_clean_log() {
         assert_eq!(fs::read(place.file()).unwrap(), b"contents");
         assert_eq!(fs::write(place.file(), "other").unwrap_err().raw_os_error(), Some(30));
         let copy = place.folder.path().join("copy");
-        fs::copy(&place.image, &copy).unwrap();
+        sparse::copy(&place.image, &copy).unwrap();
         repair_is_silent(&copy).unwrap();
         assert_eq!(succeeds(&["cat", "--ignore-log", text(&copy), "/file"]), "contents");
         succeeded(&place.mount(&["-o", "remount,rw"]));

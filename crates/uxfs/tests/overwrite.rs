@@ -8,7 +8,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use uxfs_testkit::{image::memory_folder, judges::Judge, loop_device::LoopDevice, require};
+use uxfs_testkit::{image::memory_folder, judges::Judge, loop_device::LoopDevice, require, sparse};
 
 use crate::common::{program, succeeds, text, uxfs};
 
@@ -185,7 +185,7 @@ fn files_do_not_take_the_place_of_the_image() {
 fn another_file_system_is_not_replaced() {
     let bench = Bench::new();
     let (image, other) = (&bench.path("image"), &bench.path("other"));
-    fs::copy(image, other).unwrap();
+    sparse::copy(image, other).unwrap();
     let to = &bench.path("to");
     let make = format!("makecfg={other}");
     let commands: [&[&str]; 7] = [

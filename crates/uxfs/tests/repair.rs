@@ -15,14 +15,19 @@ use uxfs_format::{
     superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
 };
 use uxfs_testkit::{
-    golden::GoldenImage, judges::Judge, require, sparse::Contents, verdict::repair_is_silent, xfs_db::XfsDb,
+    golden::GoldenImage,
+    judges::Judge,
+    require,
+    sparse::{self, Contents},
+    verdict::repair_is_silent,
+    xfs_db::XfsDb,
 };
 
 use crate::common::{text, uxfs};
 
 fn unpacked(name: &str, folder: &Path) -> PathBuf {
     let image = folder.join("image");
-    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean(name).unwrap().unpack_to(&image).unwrap();
     image
 }
 
@@ -115,7 +120,7 @@ fn reading_commands_show_what_a_repair_would_leave() {
     let folder = tempfile::tempdir().unwrap();
     let image = unpacked("default", folder.path());
     let sound = folder.path().join("sound");
-    fs::copy(&image, &sound).unwrap();
+    sparse::copy(&image, &sound).unwrap();
     let expected = listing(&sound);
     let lost = ["inode 128", "write -d core.magic 0", "write -d core.mode 0"];
     XfsDb::new(&image).write(&lost).unwrap();

@@ -18,7 +18,7 @@ use crate::common::{host, program, text, uxfs};
 
 fn unpacked(folder: &Path) -> PathBuf {
     let image = folder.join("image");
-    GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("groups-2").unwrap().unpack_to(&image).unwrap();
     image
 }
 
@@ -32,7 +32,7 @@ fn damaged(folder: &Path) -> PathBuf {
 /// With its only damage in the headers of the last group.
 fn far_damaged(folder: &Path) -> PathBuf {
     let image = folder.join("far");
-    GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("groups-2").unwrap().unpack_to(&image).unwrap();
     overwrite(&image, fs::metadata(&image).unwrap().len() / 2 + 512, 512);
     image
 }

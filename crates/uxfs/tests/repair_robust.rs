@@ -27,7 +27,7 @@ const KILLS: u64 = 6;
 /// An image without any header of its groups, and with its first MiB behind them overwritten.
 fn damaged(folder: &Path) -> PathBuf {
     let image = folder.join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
     let file = OpenOptions::new().read(true).write(true).open(&image).unwrap();
     let mut superblock = [0; 512];
     file.read_exact_at(&mut superblock, 0).unwrap();

@@ -13,7 +13,7 @@ use uxfs_testkit::{
     image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
     verdict::repair_is_silent,
 };
 
@@ -101,7 +101,7 @@ fn of_a_truncated_image_the_right_length_is_told() {
         text(&image),
     ]);
     let (whole_bytes, sound) = (fs::metadata(&image).unwrap().len(), folder.path().join("sound"));
-    fs::copy(&image, &sound).unwrap();
+    sparse::copy(&image, &sound).unwrap();
     let file = OpenOptions::new().write(true).open(&image).unwrap();
     let (to, manifest) = (folder.path().join("to"), folder.path().join("manifest"));
     let remedy = format!("truncate -s {whole_bytes} {}", text(&image));
@@ -135,7 +135,7 @@ fn of_a_truncated_image_the_right_length_is_told() {
         assert_eq!(whole >= 200, left_bytes > 16 << 20, "{left_bytes}: {whole} whole");
         fs::remove_dir_all(&to).unwrap();
     }
-    fs::copy(&sound, &image).unwrap();
+    sparse::copy(&sound, &image).unwrap();
     file.set_len(40 << 20).unwrap();
     file.set_len(whole_bytes).unwrap();
     succeeds(&["repair", text(&image)]);

@@ -21,7 +21,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(memory_folder()).unwrap();
         let image = folder.path().join("image");
-        GoldenImage::named("groups-2").unwrap().unpack_to(&image).unwrap();
+        GoldenImage::lean("groups-2").unwrap().unpack_to(&image).unwrap();
         Self { folder, image }
     }
 

@@ -28,6 +28,7 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require,
     seeds::{Random, Seed},
+    sparse,
 };
 use uxfs_volume::{
     attribute::xattr::{ACL_ACCESS, ACL_DEFAULT, XattrView},
@@ -181,7 +182,7 @@ fn answers_are_those_of_linux() {
     let mut image = Image::empty(&[], 320);
     image.populate(make_files);
     let theirs = image.path.with_extension("theirs");
-    std::fs::copy(&image.path, &theirs).unwrap();
+    sparse::copy(&image.path, &theirs).unwrap();
     let steps = steps();
     let mount = LoopMount::new(&theirs, Access::ReadWrite).unwrap();
     let file_system = image.change();

@@ -21,7 +21,7 @@ use uxfs_testkit::{
     image::{TestImage, file},
     judges::{Judge, judged},
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
     verdict::{kernel_removes_everything, repair_is_silent},
 };
 use uxfs_volume::extent_map::ExtentMap;
@@ -186,7 +186,7 @@ fn emptied_by_the_kernel(image: &TestImage, kind: &str) {
         return;
     }
     let copy = image.path.with_extension("copy");
-    fs::copy(&image.path, &copy).unwrap();
+    sparse::copy(&image.path, &copy).unwrap();
     let removed = kernel_removes_everything(&copy, 7).unwrap_or_else(|error| panic!("{kind}: {error:#}"));
     judged("kernel", &format!("{kind}: {removed} names removed"));
     fs::remove_file(&copy).unwrap();

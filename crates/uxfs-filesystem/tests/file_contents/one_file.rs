@@ -16,7 +16,7 @@ use uxfs_testkit::{
     image::{TestImage, file},
     judges::{Judge, judged},
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
 };
 use uxfs_volume::error::{Error, OperationError};
 
@@ -120,7 +120,7 @@ fn ranges_of_one_file_change_places_as_in_linux() {
         file_system.close().unwrap();
         drop(file_system);
         let copy = image.path.with_extension("kernel");
-        fs::copy(&image.path, &copy).unwrap();
+        sparse::copy(&image.path, &copy).unwrap();
         let mount = LoopMount::new(&copy, Access::ReadWrite).unwrap();
         let path = mount.join("file-0");
         let file_system = image.mount_logged(LogOptions::default());

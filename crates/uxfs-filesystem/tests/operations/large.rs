@@ -1,7 +1,7 @@
 //! Operations on what is large, with a small log: no transaction takes more of it than it has claimed (debug builds stop
 //! where one does), and Linux recovers what a crash in the middle leaves as we do.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::{
@@ -32,7 +32,7 @@ use uxfs_lab::{
 };
 use uxfs_testkit::{
     judges::{Judge, judged},
-    require,
+    require, sparse,
     verdict::repair_is_silent,
 };
 
@@ -224,7 +224,7 @@ fn both_recover(image: &Image, what: &str, tally: &mut Tally) {
     let folder = tempfile::tempdir().unwrap();
     let [kernels, ours] = ["kernels", "ours"].map(|name| folder.path().join(name));
     image.save(&kernels).unwrap();
-    fs::copy(&kernels, &ours).unwrap();
+    sparse::copy(&kernels, &ours).unwrap();
     compare(&kernels, &ours, Author::Uxfs(&[]), tally).unwrap_or_else(|error| panic!("{what}: {error:#}"));
 }
 

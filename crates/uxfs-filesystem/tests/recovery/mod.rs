@@ -40,7 +40,7 @@ use uxfs_testkit::{
     judges::{Judge, all_present, judged},
     manifest::{self, Details, Header},
     mount::{Access, LoopMount},
-    verdict,
+    sparse, verdict,
 };
 use uxfs_volume::{error::Error, inode::Fork, parent_pointer::ParentPointer};
 use zerocopy::{FromZeros, IntoBytes};
@@ -65,7 +65,7 @@ fn as_the_kernel(image: &TestImage) {
 /// As [`as_the_kernel`], without what `forget` takes out of what is known of each file.
 fn as_the_kernel_but_for(image: &TestImage, forget: impl Fn(&mut Details)) {
     let copy = image.path.with_extension("kernel");
-    fs::copy(&image.path, &copy).unwrap();
+    sparse::copy(&image.path, &copy).unwrap();
     LoopMount::new(&copy, Access::ReadWrite).unwrap().unmount().unwrap();
     replay(&image.path).unwrap();
     image.must_satisfy_repair();
@@ -434,7 +434,7 @@ fn quota_records_are_replayed_by_their_numbers() {
     let place = free_block(&image);
     // A record as new as the newest of the log: where that will lie, a copy says.
     let copy = image.path.with_extension("copy");
-    fs::copy(&image.path, &copy).unwrap();
+    sparse::copy(&image.path, &copy).unwrap();
     write(&copy, &[vec![buffer(place.get() as i64, 8, 1 << 11 | 4, 0, &[0; 4096])], Vec::new()]);
     let uxfs_journal::LogState::Dirty(log) = uxfs_journal::examine(&*device(&copy), &geometry).unwrap()
     else {

@@ -40,7 +40,7 @@ impl Slice {
     /// # Errors
     /// There is no such image, or it is not sound.
     pub fn new(image: &str) -> Result<Self> {
-        let base = SparseImage::load(&GoldenImage::named(image)?.unpacked()?)?;
+        let base = SparseImage::load(&GoldenImage::lean(image)?.unpacked()?)?;
         let plan = Plan::new(&DamagedImage::sound(Arc::clone(&base)))?;
         Ok(Self { base, plan })
     }

@@ -18,6 +18,7 @@ use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     seeds::Random,
+    sparse,
     verdict::repair_is_silent,
 };
 
@@ -279,7 +280,7 @@ impl<'a> Life<'a> {
     /// can wedge it.
     fn kernel_recovers(&mut self, crashed: &Path, recovered: &[Observed]) -> Result<()> {
         let ours = crashed.with_file_name("replayed");
-        std::fs::copy(crashed, &ours)?;
+        sparse::copy(crashed, &ours)?;
         run(Command::new(&self.plan.program).arg("replay").arg(&ours))?;
         repair_is_silent(&ours)?;
         std::fs::remove_file(&ours)?;

@@ -15,6 +15,7 @@ use uxfs_testkit::{
     image,
     mount::{Access, LoopMount},
     seeds::Random,
+    sparse,
     xfs_db::XfsDb,
 };
 
@@ -200,7 +201,7 @@ impl DamagedCopies {
     /// Another copy, in the place of the one before.
     pub fn damage(&mut self) -> PathBuf {
         let copy = self.folder.path().join("copy");
-        fs::copy(self.sound(), &copy).unwrap();
+        sparse::copy(self.sound(), &copy).unwrap();
         let file = fs::OpenOptions::new().write(true).open(&copy).unwrap();
         for _ in 0..Self::PLACES {
             let hit = Self::HIT_BYTES;

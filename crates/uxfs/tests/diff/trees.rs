@@ -14,6 +14,7 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require,
     seeds::{Random, Seed},
+    sparse,
 };
 
 use super::{
@@ -46,7 +47,7 @@ impl Two {
         change: impl FnOnce(&mut Random, &Path),
     ) -> Self {
         let second = tree.folder.path().join("second");
-        fs::copy(tree.image(), &second).unwrap();
+        sparse::copy(tree.image(), &second).unwrap();
         let mount = LoopMount::with_options(&second, Access::ReadWrite, "nouuid").unwrap();
         let mut mutator = Mutator { random, root: mount.join("tree"), made: tree.made.clone() };
         for _ in 0..changes {
@@ -326,7 +327,7 @@ fn flags_and_projects() {
         fs::write(mount.join(name), "text").unwrap();
     }
     mount.unmount().unwrap();
-    fs::copy(&first, &second).unwrap();
+    sparse::copy(&first, &second).unwrap();
     let mount = LoopMount::new(&second, Access::ReadWrite).unwrap();
     for (name, command) in [("flags", "chattr +di"), ("project", "chproj 42")] {
         let status =

@@ -17,7 +17,7 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require,
     seeds::{Random, Seed},
-    verdict,
+    sparse, verdict,
 };
 
 use super::script::{self, Line};
@@ -49,7 +49,7 @@ fn compare(shape: &[&str], lines: &[Line]) {
     let folder = TempDir::with_prefix_in("uxfs-edit-", image::memory_folder()).unwrap();
     let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
     image::make(&ours, 96 << 20, shape).unwrap();
-    fs::copy(&ours, &theirs).unwrap();
+    sparse::copy(&ours, &theirs).unwrap();
     let sources = folder.path().join("sources");
     make_sources(&sources);
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed() - 1;

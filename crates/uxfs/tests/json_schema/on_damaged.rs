@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use uxfs_testkit::image::memory_folder;
+use uxfs_testkit::{image::memory_folder, sparse};
 
 use super::{Judge, at, common};
 
@@ -148,7 +148,7 @@ fn damaged(judge: &mut Judge, folder: &Path, sound: &Path) {
     ];
     for (name, places) in damages {
         let image = folder.join(format!("damaged-{name}"));
-        fs::copy(sound, &image).unwrap();
+        sparse::copy(sound, &image).unwrap();
         let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
         for place in places {
             file.write_all_at(&[0xa5; 96], place as u64 + 16).unwrap();
@@ -176,7 +176,7 @@ fn undo(judge: &mut Judge, folder: &Path, sound: &Path) {
     let strange = folder.join(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"undone-\xff"));
     fs::create_dir(&strange).unwrap();
     let image = strange.join("image");
-    fs::copy(sound, &image).unwrap();
+    sparse::copy(sound, &image).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
     file.write_all_at(&[0; 4], 0).unwrap();
     judge.run(words!["repair", &image]);

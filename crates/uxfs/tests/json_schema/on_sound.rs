@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use uxfs_testkit::{golden::GoldenImage, image::memory_folder};
+use uxfs_testkit::{golden::GoldenImage, image::memory_folder, sparse};
 
 use super::{Judge, at, mount_place::Place};
 use crate::common::program;
@@ -198,7 +198,7 @@ fn strange_names(judge: &mut Judge, folder: &Path, image: &OsString) {
     let strange = folder.join(OsStr::from_bytes(&STRANGE[1..]));
     fs::create_dir(&strange).unwrap();
     let copy = at(&strange, "image");
-    fs::copy(image, &copy).unwrap();
+    sparse::copy(image, &copy).unwrap();
     let (dump, map) = (at(&strange, "dump"), at(&strange, "map"));
     let file = OsString::from_vec(STRANGE.to_vec());
     judge.run(words!["info", &copy]);
@@ -306,7 +306,7 @@ fn logs(judge: &mut Judge, folder: &Path) {
     let dirty = at(folder, "dirty");
     GoldenImage::dirty_log().unpack_to(Path::new(&dirty)).unwrap();
     let strange = folder.join(OsStr::from_bytes(b"dirty-\xff"));
-    fs::copy(&dirty, &strange).unwrap();
+    sparse::copy(&dirty, &strange).unwrap();
     judge.run(words!["replay", "--dry-run", &strange]);
     for command in [
         &["info", "IMAGE"][..],

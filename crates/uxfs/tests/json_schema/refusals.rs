@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use uxfs_testkit::image::memory_folder;
+use uxfs_testkit::{image::memory_folder, sparse};
 
 use super::{
     at, common,
@@ -174,7 +174,7 @@ fn reading_and_changing() {
     let at = |name| at(folder, name);
     let (image, disk, text, packed) = (at("image"), at("disk"), at("text"), at("packed"));
     let other = at("other");
-    fs::copy(&image, &other).unwrap();
+    sparse::copy(&image, &other).unwrap();
     judge(
         folder,
         vec![
