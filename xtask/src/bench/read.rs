@@ -119,7 +119,8 @@ fn with_mount(image: &Path, command: impl FnOnce(&Path) -> Result<Run>) -> Resul
 pub fn build() -> Result<PathBuf> {
     let workspace = judges::workspace_directory();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    process::run(Command::new(cargo).current_dir(&workspace).args(["build", "--release", "-p", "uxfs"]))?;
+    let build = ["build", "--profile", "dist", "-p", "uxfs"];
+    process::run(Command::new(cargo).current_dir(&workspace).args(build))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    Ok(target.join("release/uxfs"))
+    Ok(target.join("dist/uxfs"))
 }

@@ -24,11 +24,11 @@ pub fn build(target: Option<&str>, release: &Release) -> Result<PathBuf> {
         flags.push_str(&format!(" --remap-path-prefix={}=cargo", cargo_home.display()));
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--locked", "-p", "uxfs", "--target-dir"]).arg(&folder);
+    cargo.args(["build", "--profile", "dist", "--locked", "-p", "uxfs", "--target-dir"]).arg(&folder);
     cargo.env("RUSTFLAGS", flags).env("SOURCE_DATE_EPOCH", &release.time_seconds);
     cargo
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+        .env("CARGO_PROFILE_DIST_STRIP", "symbols")
+        .env("CARGO_PROFILE_DIST_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "0");
     let mut program = folder;
     if let Some(target) = target {
@@ -36,5 +36,5 @@ pub fn build(target: Option<&str>, release: &Release) -> Result<PathBuf> {
         program.push(target);
     }
     process::run(&mut cargo)?;
-    Ok(program.join("release/uxfs"))
+    Ok(program.join("dist/uxfs"))
 }

@@ -15,6 +15,9 @@ use uxfs_lab::field_fuzz::{
 
 use super::{Arguments, Work, remarks::Remarks, target_directory, worker::UNCHANGED};
 
+/// Of what is said about a case that escaped.
+const MOST_CHARACTERS: usize = 300;
+
 /// Result of a case.
 pub struct Report<'a> {
     work: &'a Work,
@@ -150,9 +153,11 @@ impl<'a> Report<'a> {
             let edit = if self.arguments.check { " --check" } else { edit };
             let field =
                 self.arguments.field.as_ref().map_or(String::new(), |word| format!(" --field '{word}'"));
+            let again = format!(
+                "cargo xtask field-fuzz --image {image} --cases {cases} --seed {seed} --whole {whole}{edit}{field} --only {case}"
+            );
             let text = format!(
-                "{why}\n{} of {:?}, field {}, {}\npieces {:?}\n\ncargo xtask field-fuzz --image {image} --cases {cases} \
-                 --seed {seed} --whole {whole}{edit}{field} --only {case}\n",
+                "{why}\n{} of {:?}, field {}, {}\npieces {:?}\n\n{again}\n",
                 damage.instance.structure.name(),
                 damage.instance.owner,
                 damage.field,
@@ -161,7 +166,10 @@ impl<'a> Report<'a> {
             );
             let path = folder.join(format!("{image}-{seed}-{case}.txt", image = image.replace('/', "_")));
             fs::write(&path, &text)?;
-            if !self.is_judged() {
+            if self.is_judged() {
+                let why: String = why.chars().take(MOST_CHARACTERS).collect();
+                println!("\nESCAPED: case {case}: {why}\nagain: {again}\n{}", path.display());
+            } else {
                 println!("\n{}:\n{text}", path.display());
             }
         }

@@ -36,10 +36,10 @@ pub fn quick(cargo: &OsStr, workspace: &Path) -> Result<()> {
 /// Cargo cannot be run.
 pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) -> Result<Report> {
     let mut report = Report::default();
-    let mut step = |name: &str, arguments: &[&str], flags: Option<(&str, &str)>| -> Result<String> {
+    let mut step = |name: &str, arguments: &[&str], flags: &[(&str, &str)]| -> Result<String> {
         let started = Instant::now();
         let mut command = Command::new(cargo);
-        command.args(arguments).current_dir(workspace).envs(flags);
+        command.args(arguments).current_dir(workspace).envs(flags.iter().copied());
         set_up(&mut command);
         let (passed, printed) = quietly(&mut command)?;
         let word = if passed { "" } else { ": FAILED" };
@@ -52,12 +52,19 @@ pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) 
     step(
         "lints",
         &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
-        None,
+        &[],
     )?;
     let document = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items", "--locked"];
-    step("documentation", &document, Some(("RUSTDOCFLAGS", "-D warnings")))?;
-    let examples =
-        step("examples in the documentation", &["test", "--workspace", "--doc", "--locked"], None)?;
+    // What Clippy has compiled serves here, too: Cargo takes it where the same program with the same settings would compile it.
+    let sysroot = process::read(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace))?;
+    let clippy = format!("{}/bin/clippy-driver", sysroot.trim_end());
+    let flags = [
+        ("RUSTDOCFLAGS", "-D warnings"),
+        ("RUSTC_WORKSPACE_WRAPPER", &*clippy),
+        ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
+    ];
+    step("documentation", &document, &flags)?;
+    let examples = step("examples in the documentation", &["test", "--workspace", "--doc", "--locked"], &[])?;
     report.documentation_tests = counts(&examples);
     Ok(report)
 }

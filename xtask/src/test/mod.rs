@@ -20,7 +20,8 @@ use std::{
     collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
     thread,
@@ -70,7 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let listed = list(binaries, &arguments.names)?;
     let mut times = Times::read(&workspace)?;
     let units = schedule::plan(&listed, &times);
-    let work = tempfile::Builder::new().prefix("uxfs-tests-").tempdir_in(image::memory_folder())?;
+    // Ordinary users come to it, too.
+    let work = tempfile::Builder::new()
+        .prefix("uxfs-tests-")
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir_in(image::memory_folder())?;
     let environment = Environment::new(&directory, &workspace, work.path(), is_required, arguments.vary)?;
     let set_up = |command: &mut Command| environment.set(command);
     let (outcomes, lints) = thread::scope(|scope| {
@@ -84,9 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             times = Times::default();
         }
         print_times(&outcomes);
-        for (binary, ended) in tests_of(&outcomes) {
-            times.record(binary, &ended.test, ended.seconds);
-        }
+        outcomes.iter().for_each(|outcome| outcome.record(&mut times));
         times.write(&workspace)?;
     }
     let is_judged = summarise(&fs::read_to_string(&environment.report).unwrap_or_default(), is_required);
@@ -141,7 +144,9 @@ struct Environment {
 
 impl Environment {
     fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool, is_varied: bool) -> Result<Self> {
-        let report = work.join("report");
+        let (report, temporary) = (work.join("report"), work.join("tmp"));
+        fs::create_dir(&temporary)?;
+        fs::set_permissions(&temporary, Permissions::from_mode(0o1777))?;
         let target = env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
         let folders = env::var_os("PATH").unwrap_or_default();
@@ -150,6 +155,8 @@ impl Environment {
             (kit::DIRECTORY_VARIABLE, judges.into()),
             (kit::REPORT_VARIABLE, report.clone().into()),
             (image::CACHE_VARIABLE, work.join("images").into()),
+            // Disks are slow; and what a killed test leaves behind goes with the folder.
+            ("TMPDIR", temporary.into()),
             ("PATH", env::join_paths(folders)?),
         ]);
         if is_required {

@@ -6,10 +6,7 @@ use std::{
     io::Read,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -21,10 +18,13 @@ use wait4::{ResUse, Wait4};
 use super::{
     events::{Ended, Events},
     schedule::Unit,
+    times::{Time, Times},
 };
 
-/// Processes at the same time: tests wait for disks and for other programs, so there are more than processors.
-const AT_ONCE: usize = 4;
+/// Processes at the same time that compute: they wait for other programs at times, so there are more than processors.
+const COMPUTING: usize = 3;
+/// Processes at the same time that wait.
+const WAITING: usize = 3;
 /// A test that runs longer hangs: the longest takes a tenth of this.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// How often a running process is looked at.
@@ -39,24 +39,42 @@ pub struct Outcome {
     pub processor: Duration,
 }
 
+impl Outcome {
+    /// Records the time of each test. Of those that share a process, each took as much from processors as its part of the time.
+    pub fn record(&self, times: &mut Times) {
+        let sum: f64 = self.ended.iter().map(|ended| ended.seconds).sum();
+        let part = self.processor.as_secs_f64() / sum.max(0.001);
+        for ended in &self.ended {
+            let time = Time { seconds: ended.seconds, processor_seconds: ended.seconds * part };
+            times.record(&self.binary, &ended.test, time);
+        }
+    }
+}
+
 /// Runs all units. Gives the outcome of each.
 ///
 /// # Errors
 /// A process cannot be started.
 pub fn run(units: &[Unit], cargo: &OsStr, set_up: impl Fn(&mut Command) + Sync) -> Result<Vec<Outcome>> {
-    let next = AtomicUsize::new(0);
+    let (waiting, computing): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(|unit| unit.is_waiting());
+    let queues = [computing, waiting].map(|units| Mutex::new(units.into_iter()));
     let outcomes = Mutex::new(Vec::new());
     let started = Instant::now();
-    let worker = || -> Result<()> {
-        while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let worker = |queue: &Mutex<std::vec::IntoIter<&Unit>>| -> Result<()> {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(unit) = next else { return Ok(()) };
             let outcome = unit.run(cargo, &set_up)?;
             say(&outcome, started.elapsed());
             outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
-        Ok(())
     };
     thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+        let [computing, waiting] = &queues;
+        // Those that have nothing left to compute help with what waits.
+        let compute = || worker(computing).and_then(|()| worker(waiting));
+        let mut workers: Vec<_> = (0..COMPUTING).map(|_| scope.spawn(compute)).collect();
+        workers.extend((0..WAITING).map(|_| scope.spawn(|| worker(waiting))));
         workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
     })?;
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -72,7 +90,8 @@ fn say(outcome: &Outcome, elapsed: Duration) {
         several => format!("{} tests", several.len()),
     };
     let words = if failed.is_empty() { String::new() } else { format!(": FAILED {}", failed.join(", ")) };
-    println!("{:5} s  {} {what} ({seconds:.1} s){words}", elapsed.as_secs(), outcome.binary);
+    let (elapsed, processor) = (elapsed.as_secs(), outcome.processor.as_secs_f64());
+    println!("{elapsed:5} s  {} {what} ({seconds:.1} s, processor {processor:.1} s){words}", outcome.binary);
 }
 
 impl Unit<'_> {

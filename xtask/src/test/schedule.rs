@@ -2,16 +2,19 @@
 //!
 //! 1. A long test has a process of its own. The other tests of a binary share processes, so that what one of them unpacked serves the next.
 //! 2. The longest work starts first, so that none is left over at the end.
+//! 3. Work that waits most of its time runs beside that which computes.
 
 use super::{
     binaries::{Binary, Listed},
-    times::Times,
+    times::{Time, Times},
 };
 
 /// A longer test has a process of its own.
 const LONG_SECONDS: f64 = 4.0;
 /// Short tests of one binary share processes of about this length.
 const SHARED_SECONDS: f64 = 20.0;
+/// What takes a smaller part of its time from processors waits. A test that computes has half of its time where others compute beside it.
+const WAITING_PART: f64 = 0.25;
 
 /// What one process runs.
 #[derive(Debug)]
@@ -19,38 +22,45 @@ pub struct Unit<'b> {
     pub binary: &'b Binary,
     /// Names of tests; `None` for a binary with a main function of its own.
     pub tests: Option<Vec<String>>,
-    pub expected_seconds: f64,
+    pub expected: Time,
+}
+
+impl Unit<'_> {
+    /// It waits most of its time: for other programs, or for time to pass.
+    pub fn is_waiting(&self) -> bool {
+        self.expected.processor_seconds < self.expected.seconds * WAITING_PART
+    }
 }
 
 /// Units of all tests, the longest first.
 pub fn plan<'b>(listed: &'b [(Binary, Listed)], times: &Times) -> Vec<Unit<'b>> {
     let mut units: Vec<Unit> =
         listed.iter().flat_map(|(binary, listed)| of_binary(binary, listed, times)).collect();
-    units.sort_by(|one, other| other.expected_seconds.total_cmp(&one.expected_seconds));
+    units.sort_by(|one, other| other.expected.seconds.total_cmp(&one.expected.seconds));
     units
 }
 
 fn of_binary<'b>(binary: &'b Binary, listed: &Listed, times: &Times) -> Vec<Unit<'b>> {
     let Listed::Harness(names) = listed else {
-        let expected_seconds = times.expected(&binary.name, &binary.name);
-        return vec![Unit { binary, tests: None, expected_seconds }];
+        let expected = times.expected(&binary.name, &binary.name);
+        return vec![Unit { binary, tests: None, expected }];
     };
-    let unit = |tests: Vec<String>, expected_seconds| Unit { binary, tests: Some(tests), expected_seconds };
-    let (mut units, mut shared, mut shared_seconds) = (Vec::new(), Vec::new(), 0.0);
+    let unit = |tests: Vec<String>, expected| Unit { binary, tests: Some(tests), expected };
+    let (mut units, mut shared, mut sum) = (Vec::new(), Vec::new(), Time::default());
     for name in names {
-        let seconds = times.expected(&binary.name, name);
-        if seconds > LONG_SECONDS {
-            units.push(unit(vec![name.clone()], seconds));
+        let time = times.expected(&binary.name, name);
+        if time.seconds > LONG_SECONDS {
+            units.push(unit(vec![name.clone()], time));
             continue;
         }
         shared.push(name.clone());
-        shared_seconds += seconds;
-        if shared_seconds > SHARED_SECONDS {
-            units.push(unit(std::mem::take(&mut shared), std::mem::take(&mut shared_seconds)));
+        sum += time;
+        if sum.seconds > SHARED_SECONDS {
+            units.push(unit(std::mem::take(&mut shared), std::mem::take(&mut sum)));
         }
     }
     if !shared.is_empty() {
-        units.push(unit(shared, shared_seconds));
+        units.push(unit(shared, sum));
     }
     units
 }
@@ -66,9 +76,10 @@ mod tests {
         let names: Vec<String> = (0..50).map(|number| format!("t{number}")).collect();
         let listed = [(binary("a"), Listed::Harness(names.clone())), (binary("own"), Listed::Own)];
         let mut times = Times::default();
-        times.record("a", "t7", 9.0);
-        times.record("own", "own", 5.0);
-        (20..40).for_each(|number| times.record("a", &format!("t{number}"), 3.0));
+        let time = |seconds, processor_seconds| Time { seconds, processor_seconds };
+        times.record("a", "t7", time(9.0, 2.0));
+        times.record("own", "own", time(5.0, 2.0));
+        (20..40).for_each(|number| times.record("a", &format!("t{number}"), time(3.0, 3.0)));
         let units = plan(&listed, &times);
         let mut planned: Vec<&String> = units.iter().flat_map(|unit| unit.tests.iter().flatten()).collect();
         planned.sort();
@@ -76,9 +87,10 @@ mod tests {
         names.sort();
         assert_eq!(planned, names);
         let alone = units.iter().find(|unit| unit.tests == Some(vec!["t7".to_owned()]));
-        assert!(alone.is_some_and(|unit| unit.expected_seconds > 8.0), "{units:?}");
+        assert!(alone.is_some_and(|unit| unit.expected.seconds > 8.0 && unit.is_waiting()), "{units:?}");
         assert_eq!(units.iter().filter(|unit| unit.tests.is_none()).count(), 1);
-        assert!(units.windows(2).all(|pair| pair[0].expected_seconds >= pair[1].expected_seconds));
+        assert!(units.windows(2).all(|pair| pair[0].expected.seconds >= pair[1].expected.seconds));
         assert_eq!(units.len(), 5, "{units:?}");
+        assert_eq!(units.iter().filter(|unit| unit.is_waiting()).count(), 1);
     }
 }

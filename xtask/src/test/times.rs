@@ -1,4 +1,5 @@
-//! Times of tests, which order the next run: `tests/times.txt` in the workspace, one line for each test that takes long.
+//! Times of tests, which order the next run: `tests/times.txt` in the workspace, one line for each test that takes long, with its seconds by
+//! the clock and of processors.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -9,11 +10,27 @@ pub const FILE: &str = "tests/times.txt";
 /// Tests that take less are not in the file.
 const LEAST_SECONDS: f64 = 0.5;
 /// Assumed for tests that are not in it.
-const OTHERS_SECONDS: f64 = 0.05;
+const OTHERS: Time = Time { seconds: 0.05, processor_seconds: 0.05 };
 
-/// Seconds of each test, by `binary test`.
+/// Time of a test.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Time {
+    /// By the clock.
+    pub seconds: f64,
+    /// Of processors: its own, and those of the programs that it waited for.
+    pub processor_seconds: f64,
+}
+
+impl std::ops::AddAssign for Time {
+    fn add_assign(&mut self, other: Self) {
+        self.seconds += other.seconds;
+        self.processor_seconds += other.processor_seconds;
+    }
+}
+
+/// Time of each test, by `binary test`.
 #[derive(Debug, Default, Clone)]
-pub struct Times(BTreeMap<String, f64>);
+pub struct Times(BTreeMap<String, Time>);
 
 impl Times {
     /// Reads the file; without one, all tests count the same.
@@ -29,21 +46,24 @@ impl Times {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let line = |line: &str| -> Result<(String, f64)> {
-            let (seconds, name) = line.split_once(' ').with_context(|| format!("{FILE}: {line}"))?;
-            Ok((name.to_owned(), seconds.parse().with_context(|| format!("{FILE}: {line}"))?))
+        let line = |line: &str| -> Option<(String, Time)> {
+            let (seconds, rest) = line.split_once(' ')?;
+            let (processor, name) = rest.split_once(' ')?;
+            let time = Time { seconds: seconds.parse().ok()?, processor_seconds: processor.parse().ok()? };
+            Some((name.to_owned(), time))
         };
-        Ok(Self(text.lines().map(line).collect::<Result<_>>()?))
+        let whole = |text| line(text).with_context(|| format!("{FILE}: {text}"));
+        Ok(Self(text.lines().map(whole).collect::<Result<_>>()?))
     }
 
-    /// Expected seconds of a test.
-    pub fn expected(&self, binary: &str, test: &str) -> f64 {
-        self.0.get(&key(binary, test)).copied().unwrap_or(OTHERS_SECONDS)
+    /// Expected time of a test.
+    pub fn expected(&self, binary: &str, test: &str) -> Time {
+        self.0.get(&key(binary, test)).copied().unwrap_or(OTHERS)
     }
 
-    /// Records a test's seconds.
-    pub fn record(&mut self, binary: &str, test: &str, seconds: f64) {
-        self.0.insert(key(binary, test), seconds);
+    /// Records a test's time.
+    pub fn record(&mut self, binary: &str, test: &str, time: Time) {
+        self.0.insert(key(binary, test), time);
     }
 
     /// Writes the file, the longest first.
@@ -52,15 +72,15 @@ impl Times {
     /// It cannot be written.
     pub fn write(&self, workspace: &Path) -> Result<()> {
         let mut text = String::new();
-        for (name, seconds) in self.longest().take_while(|(_, seconds)| *seconds >= LEAST_SECONDS) {
-            writeln!(text, "{seconds:.1} {name}")?;
+        for (name, time) in self.longest().take_while(|(_, time)| time.seconds >= LEAST_SECONDS) {
+            writeln!(text, "{:.1} {:.1} {name}", time.seconds, time.processor_seconds)?;
         }
         fs::write(workspace.join(FILE), text).with_context(|| format!("cannot write {FILE}"))
     }
 
-    fn longest(&self) -> impl Iterator<Item = (&str, f64)> {
-        let mut all: Vec<(&str, f64)> = self.0.iter().map(|(name, seconds)| (&**name, *seconds)).collect();
-        all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    fn longest(&self) -> impl Iterator<Item = (&str, Time)> {
+        let mut all: Vec<(&str, Time)> = self.0.iter().map(|(name, time)| (&**name, *time)).collect();
+        all.sort_by(|one, other| other.1.seconds.total_cmp(&one.1.seconds));
         all.into_iter()
     }
 }
@@ -78,15 +98,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("tests")).unwrap();
         let mut times = Times::default();
-        times.record("a/tests", "m::long", 12.34);
-        times.record("a/tests", "m::longer", 20.0);
-        times.record("a/tests", "m::short", 0.1);
+        let time = |seconds, processor_seconds| Time { seconds, processor_seconds };
+        times.record("a/tests", "m::long", time(12.34, 1.0));
+        times.record("a/tests", "m::longer", time(20.0, 7.06));
+        times.record("a/tests", "m::short", time(0.1, 0.1));
         times.write(folder.path()).unwrap();
         let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
-        assert_eq!(text, "20.0 a/tests m::longer\n12.3 a/tests m::long\n");
+        assert_eq!(text, "20.0 7.1 a/tests m::longer\n12.3 1.0 a/tests m::long\n");
         let read = Times::read(folder.path()).unwrap();
-        assert_eq!(read.expected("a/tests", "m::long").to_string(), "12.3");
-        assert_eq!(read.expected("a/tests", "m::short").to_string(), OTHERS_SECONDS.to_string());
-        assert!(Times::parse("x y\n").is_err());
+        assert_eq!(read.expected("a/tests", "m::long"), time(12.3, 1.0));
+        assert_eq!(read.expected("a/tests", "m::short"), OTHERS);
+        assert!(Times::parse("1.0 x y\n").is_err());
     }
 }
