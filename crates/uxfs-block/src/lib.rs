@@ -24,6 +24,7 @@
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
 //! | [`spill`] | data that may outgrow memory, in temporary files |
+//! | [`zeros`] | whether bytes are zeros |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -48,3 +49,4 @@ pub mod thread_shards;
 pub mod window;
 pub mod words;
 mod write_protection;
+pub mod zeros;

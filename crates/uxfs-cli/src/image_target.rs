@@ -14,6 +14,7 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{OpenOptions, open_claimed},
     window::Part,
+    zeros::is_zero,
 };
 use uxfs_metadump::restore::{RestoreError, Target};
 
@@ -149,7 +150,7 @@ impl Target for ImageTarget<'_> {
         let mut start = offset_bytes;
         for run in bytes.chunks(HOLE_BYTES) {
             // A new file has zeros where nothing was written; a dump may have a block twice.
-            if start < self.written_end || run.iter().any(|byte| *byte != 0) {
+            if start < self.written_end || !is_zero(run) {
                 device.write(start, run)?;
             }
             start += run.len() as u64;

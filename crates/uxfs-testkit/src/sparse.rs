@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{SeekFrom as RawSeek, seek};
+use uxfs_block::zeros::is_zero;
 
 /// Larger images are packed with their holes left out.
 pub const PLAIN_LIMIT_BYTES: u64 = 4 << 30;
@@ -85,7 +86,7 @@ impl Contents {
                 let at = number * CHUNK_BYTES as u64;
                 let want = usize::try_from((size_bytes - at).min(CHUNK_BYTES as u64))?;
                 file.read_exact_at(&mut chunk[..want], at)?;
-                if chunk[..want].iter().any(|byte| *byte != 0) {
+                if !is_zero(&chunk[..want]) {
                     chunks.insert(number, chunk[..want].to_vec());
                 }
             }
@@ -213,7 +214,7 @@ fn copy_without_zeros(reader: &mut impl Read, out: &File, mut offset: u64) -> Re
             return Ok(offset);
         }
         let bytes = &chunk[..length];
-        if bytes.iter().any(|byte| *byte != 0) {
+        if !is_zero(bytes) {
             out.write_all_at(bytes, offset)?;
         }
         offset += length as u64;

@@ -157,6 +157,10 @@ impl Environment {
             (image::CACHE_VARIABLE, work.join("images").into()),
             // Disks are slow; and what a killed test leaves behind goes with the folder.
             ("TMPDIR", temporary.into()),
+            // Memory that is given back to the kernel each time costs more than what it is used for.
+            ("MALLOC_TRIM_THRESHOLD_", "1073741824".into()),
+            ("MALLOC_MMAP_THRESHOLD_", "1073741824".into()),
+            ("MALLOC_TOP_PAD_", "16777216".into()),
             ("PATH", env::join_paths(folders)?),
         ]);
         if is_required {

@@ -4,6 +4,8 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use rustix::io::Errno;
 
+use crate::zeros::is_zero;
+
 /// Zeros of this size, where they lie aligned, become holes.
 pub const HOLE_BYTES: usize = 4 << 10;
 
@@ -77,10 +79,6 @@ fn length_of_run(bytes: &[u8]) -> usize {
     let is_hole = is_zero(first);
     let others = blocks.take_while(|block| is_zero(block) == is_hole);
     first.len() + others.map(<[u8]>::len).sum::<usize>()
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ fn threads_leave_what_their_models_say() {
     let test = "threads_leave_what_their_models_say";
     let has_judges = judges::all_present(&[Judge::XfsRepair, Judge::XfsIo, Judge::Kernel], test);
     let folder = tempfile::tempdir().unwrap();
-    let runs = std::env::var(RUNS_VARIABLE).ok().and_then(|runs| runs.parse().ok()).unwrap_or(6);
+    let runs = std::env::var(RUNS_VARIABLE).ok().and_then(|runs| runs.parse().ok()).unwrap_or(4);
     let mut random = Seed::from_environment(test, 1).random();
     let (mut sum, mut crashes) = (Tally::default(), 0);
     for _ in 0..runs {

@@ -13,7 +13,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation},
+    zeros::is_zero,
+};
 
 /// The grain in which contents are kept.
 pub const PAGE_BYTES: usize = 4096;
@@ -84,7 +87,7 @@ impl Image {
             let offset = (index * PAGE_BYTES) as u64;
             let length = (self.size_bytes - offset).min(PAGE_BYTES as u64) as usize;
             let bytes = &self.page(index).bytes[..length];
-            if bytes.iter().any(|byte| *byte != 0) {
+            if !is_zero(bytes) {
                 file.write_all_at(bytes, offset)?;
             }
         }
@@ -103,7 +106,7 @@ impl Image {
                 let Some(page) = page.as_ref().filter(|page| page.hash != self.fill.hash) else { continue };
                 let offset = ((node * FANOUT + slot) * PAGE_BYTES) as u64;
                 let length = (self.size_bytes - offset).min(PAGE_BYTES as u64) as usize;
-                if page.bytes[..length].iter().any(|byte| *byte != 0) {
+                if !is_zero(&page.bytes[..length]) {
                     file.write_all_at(&page.bytes[..length], offset)?;
                 }
             }

@@ -282,9 +282,11 @@ fn shell(judge: &mut Judge, image: &OsString) {
     judge.run(words!["shell", "-c", "pwd", image]);
 }
 
-/// Images of each kind of geometry, for reading.
+/// Images of each kind of geometry that changes what is told, for reading.
 fn goldens(judge: &mut Judge) {
-    for golden in GoldenImage::all().unwrap() {
+    let names =
+        ["ascii-ci", "block-1k", "block-64k", "default", "large-inode-numbers", "metadir", "no-feature"];
+    for golden in names.map(|name| GoldenImage::named(name).unwrap()) {
         let image = golden.unpacked().unwrap().into_os_string();
         for command in [
             &["info", "IMAGE"][..],
