@@ -126,9 +126,9 @@ fn combination(random: &mut Random) -> Vec<OsString> {
     } else {
         options.push("-E".into());
     }
-    // GNU colours the longest of several.
-    let is_colored = has(&options, "--color=always");
-    let patterns = if is_colored { 1 } else { [1, 1, 1, 2][random.index(4)] };
+    // GNU takes the longest of several.
+    let is_shown = has(&options, "--color=always") || has(&options, "-o");
+    let patterns = if is_shown { 1 } else { [1, 1, 1, 2][random.index(4)] };
     for _ in 0..patterns {
         let mut pattern = PATTERNS[random.index(PATTERNS.len())];
         // A shorter match may be a word where the longest is none; GNU tries it.
@@ -324,6 +324,12 @@ fn exit_codes_are_those_of_grep() {
         let output = uxfs(&["grep", words[0], words[1], image]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.contains("grep -E")), (Some(1), is_told), "{words:?}: {said}");
+    }
+    // Each line matches the empty pattern: nothing is left, and GNU grep ends before it reads.
+    for (options, is_listed) in [("-vc", false), ("-vL", true)] {
+        let output = uxfs(&["grep", options, "", image]);
+        assert_eq!(output.stdout.is_empty(), !is_listed, "{options}: {output:?}");
+        assert!(is_listed || output.status.code() == Some(1), "{options}: {output:?}");
     }
     // A list of patterns that never ends.
     assert_eq!(code(&["grep", "-f", "/dev/zero", image]), 2);

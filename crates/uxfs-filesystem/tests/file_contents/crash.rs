@@ -29,7 +29,7 @@ use uxfs_testkit::{
     verdict::repair_is_silent,
 };
 
-use super::{model::Model, random::World};
+use super::{first_difference, model::Model, random::World};
 
 /// What lies in every free block, and what no file is ever written.
 pub const CANARY: u8 = 0xca;
@@ -100,7 +100,7 @@ pub fn linux_must_recover(image: &Image, expected: &[Vec<u8>], what: &str) {
     let mount = LoopMount::new(&path, Access::ReadWrite).unwrap();
     for (index, expected) in expected.iter().enumerate() {
         let found = std::fs::read(mount.join(format!("file-{index}"))).unwrap();
-        let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+        let wrong = first_difference(&found, expected);
         let sizes = (found.len(), expected.len());
         assert!(
             wrong.is_none() && sizes.0 == sizes.1,

@@ -12,7 +12,7 @@ use uxfs_testkit::{
     require,
 };
 
-use super::{linux_recovers, model::Model};
+use super::{first_difference, linux_recovers, model::Model};
 
 const EXTENTS: usize = 3000;
 
@@ -37,8 +37,7 @@ impl Files<'_> {
             assert_eq!(inode.size_bytes(), model.size() as u64, "{what}");
             let mut bytes = vec![0; model.size()];
             self.file_system.read_file(inode, 0, &mut bytes).unwrap();
-            let wrong = bytes.iter().zip(&model.bytes).position(|(found, expected)| found != expected);
-            assert_eq!(wrong, None, "{what}");
+            assert_eq!(first_difference(&bytes, &model.bytes), None, "{what}");
             let mut loaded = Transaction::begin(self.file_system).unwrap();
             assert_eq!(loaded.load_inode(inode.number).unwrap().data, inode.data, "{what}");
         }

@@ -31,6 +31,12 @@ pub fn linux_recovers(image: &TestImage, models: &[Model]) {
     linux_reads_as(image, models, Access::ReadWrite);
 }
 
+/// Where two contents differ. Most are equal, which takes no loop over bytes.
+pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
+    let differs = |at: &usize| found.get(*at) != expected.get(*at);
+    (found != expected).then(|| (0..found.len().max(expected.len())).find(differs)).flatten()
+}
+
 fn linux_reads_as(image: &TestImage, models: &[Model], access: Access) {
     if !Judge::Kernel.is_present() {
         return;

@@ -76,8 +76,13 @@ impl<'fs> World<'fs> {
     }
 
     fn bytes(&mut self, length: usize) -> Vec<u8> {
+        /// After so many they come again.
+        const PERIOD: usize = 3 * 200 * 7;
         let seed = self.random.below(251) as usize;
-        (0..length).map(|index| (1 + (seed + index / 3 + index % 7) % 200) as u8).collect()
+        let byte = |index| (1 + (seed + index / 3 + index % 7) % 200) as u8;
+        let mut bytes = (0..PERIOD.min(length)).map(byte).collect::<Vec<_>>().repeat(length.div_ceil(PERIOD));
+        bytes.truncate(length);
+        bytes
     }
 
     /// Any offset and length, often at the edges of blocks.

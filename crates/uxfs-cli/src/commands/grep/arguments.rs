@@ -282,6 +282,17 @@ impl Options {
         self.patterns.invert_match
     }
 
+    /// Whether no line can be selected, because each matches the only pattern, the empty one, and those that match are not wanted. GNU grep
+    /// ends then before it reads, with no counts.
+    pub(super) fn selects_nothing(&self, operand: Option<&OsString>) -> bool {
+        let patterns = &self.patterns;
+        let mut texts = operand.into_iter().chain(&patterns.expressions).peekable();
+        let is_empty = texts.peek().is_some() && texts.all(|text| text.is_empty());
+        let is_part = !patterns.word_regexp && !patterns.line_regexp;
+        let are_all_wanted = self.printed.files_without_match;
+        patterns.invert_match && is_empty && patterns.pattern_files.is_empty() && is_part && !are_all_wanted
+    }
+
     /// The byte at the end of lines.
     pub fn line_end(&self) -> u8 {
         if self.patterns.null_data { 0 } else { b'\n' }

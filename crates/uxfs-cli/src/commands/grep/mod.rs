@@ -34,6 +34,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         let matcher = arguments.options.matcher(pattern.as_ref())?;
         set_image(&image.image);
         let opened = image.open()?;
+        if arguments.options.selects_nothing(pattern.as_ref()) {
+            return opened.conclude(Ok(Exit::Failed));
+        }
         let context = Context { image: Some(image.image.clone()), ..context.clone() };
         let found = Search::new(&opened, &arguments.options, &matcher, &context).run(&paths, &context);
         if matches!(found, Ok(Exit::Failed)) {
@@ -50,6 +53,9 @@ pub fn run_in_shell(volume: &Volume, arguments: &InShell, context: &Context) -> 
         let (pattern, paths): (Option<OsString>, _) = arguments.split()?;
         let options: &Options = &arguments.options;
         let matcher = options.matcher(pattern.as_ref())?;
+        if options.selects_nothing(pattern.as_ref()) {
+            return Ok(Exit::Failed);
+        }
         Search::new(volume, options, &matcher, context).run(&paths, context)
     };
     done().map_err(Failure::into_trouble)
