@@ -227,7 +227,7 @@ fn images_without_any_superblock_are_repaired_without_loss() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
     for (name, loss) in REPAIRED {
-        // Of a lean one the log has a superblock, which the kernel has logged.
+        // The log of a lean image contains a superblock, logged by the kernel.
         let golden = GoldenImage::named(name).unwrap();
         golden.unpack_to(&image).unwrap();
         let superblock = superblock_of(&image);

@@ -23,10 +23,10 @@ pub const INDEPENDENT: &str = "independent";
 pub const DIRTY_LOG: &str = "dirty-log";
 /// The directory of names with one hash.
 const EQUAL_HASHES: &str = "directories/equal-hashes";
-/// Images of [`GoldenImage::all_mostly_lean`] that are not lean.
-const KEPT_WHOLE: [&str; 3] = ["block-1k", "block-64k", "default"];
 /// Names that stay in it.
 const KEPT_NAMES: usize = 20;
+/// Images of [`GoldenImage::all_mostly_lean`] that are not lean.
+const KEPT_WHOLE: [&str; 3] = ["block-1k", "block-64k", "default"];
 const PACKED_SUFFIX: &str = ".img.zst";
 
 /// One golden image.
@@ -68,9 +68,9 @@ impl GoldenImage {
         Self::named(name).map(Self::into_lean)
     }
 
-    /// The image with less to copy and to judge: the kernel has removed most names of equal hash, with which `xfs_repair` spends nearly
-    /// all of its time, because it grows with the square of their number; and files hold zeros, in the same extents. As it is where
-    /// this kernel does not mount it.
+    /// A smaller image, faster to copy and to judge. The kernel has removed most names of equal hash, because the time of `xfs_repair`
+    /// grows with the square of their number. Files keep their extents and contain zeros. An image that this kernel cannot mount is
+    /// unchanged.
     #[must_use]
     pub fn into_lean(self) -> Self {
         Self { is_lean: true, ..self }
@@ -101,7 +101,7 @@ impl GoldenImage {
         Ok(all)
     }
 
-    /// All images, a few of them as they are and the others [lean](Self::into_lean): for what looks at each file or structure of each.
+    /// All images, most of them [lean](Self::into_lean), for tests that visit every file or structure.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -181,7 +181,7 @@ impl GoldenImage {
         }
     }
 
-    /// What the kernel says of an image that was made of this one.
+    /// The kernel's manifest of an image derived from this one.
     fn kernels_manifest(&self, image: &Path) -> Result<Manifest> {
         let header = Header { image: self.name.clone(), judge: kernel_release(), made_by: String::new() };
         let mount = LoopMount::new(image, Access::ReadOnly)?;
@@ -191,7 +191,7 @@ impl GoldenImage {
     }
 }
 
-/// Makes holes of an image where its files have their contents.
+/// Punches holes into an image at the data extents of its files.
 fn empty_files(manifest: &Manifest, image: &Path) -> Result<()> {
     let image = File::options().write(true).open(image)?;
     let files = manifest.entries.iter().filter(|entry| entry.kind == FileKind::Regular);
@@ -207,7 +207,7 @@ fn empty_files(manifest: &Manifest, image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Name in the cache of what is made of a cached image.
+/// Cache name of a file derived from a cached image.
 fn cached_name(image: &Path, extension: &str) -> Result<String> {
     let name = image.with_extension(extension);
     Ok(name.file_name().and_then(|name| name.to_str()).context("a name")?.to_owned())

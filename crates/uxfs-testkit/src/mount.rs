@@ -49,7 +49,7 @@ pub struct LoopMount {
 /// The loop device of a mount.
 #[derive(Debug)]
 struct Device {
-    /// What it says of the file behind it, which is gone with that file.
+    /// Its attribute in sysfs; missing while no file is attached.
     backing_file: PathBuf,
     image: PathBuf,
 }
@@ -62,8 +62,8 @@ impl Device {
         Ok(Self { backing_file, image: image.canonicalize()? })
     }
 
-    /// A process that has begun a mount namespace has a copy of every mount, so that the kernel goes on with the file system until that
-    /// process has ended: what was written is in the image only then.
+    /// A new mount namespace copies every mount. While its process runs, the file system stays active after umount(2), and the image is
+    /// incomplete.
     fn wait_until_free(&self) -> Result<()> {
         for _ in 0..1500 {
             let file = fs::read_to_string(&self.backing_file).unwrap_or_default();

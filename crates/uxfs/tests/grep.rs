@@ -325,7 +325,7 @@ fn exit_codes_are_those_of_grep() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.contains("grep -E")), (Some(1), is_told), "{words:?}: {said}");
     }
-    // Each line matches the empty pattern: nothing is left, and GNU grep ends before it reads.
+    // Every line matches the empty pattern, so -v selects none. GNU grep exits before it reads.
     for (options, is_listed) in [("-vc", false), ("-vL", true)] {
         let output = uxfs(&["grep", options, "", image]);
         assert_eq!(output.stdout.is_empty(), !is_listed, "{options}: {output:?}");

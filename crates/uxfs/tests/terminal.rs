@@ -258,7 +258,7 @@ fn the_shell_completes_remembers_and_is_interrupted() {
         terminal.keys(&["C-c"]);
         terminal.wait("a new line", ends_with("uxfs:/>"));
         terminal.types("mkdir /never");
-        // The prompt in front of it must not be taken for the next one, before which keys are lost.
+        // Otherwise the wait below finds the current prompt, and the shell loses the next key.
         terminal.wait("what is typed", ends_with("mkdir /never"));
         terminal.keys(&["C-c"]);
         terminal.wait("a new line", ends_with("uxfs:/>"));

@@ -70,7 +70,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     Ok(child.try_wait()?)
 }
 
-/// Kills it with all that it started; says what is left. Its mounts stay: they show where it hangs.
+/// Kills the round and its descendants, and reports the survivors. Leaves its mounts in place, as evidence of the hang.
 fn end(child: &mut Child, limit: Duration, mounts_before: &[PathBuf]) -> Result<String> {
     let mut processes = vec![child.id()];
     while let Some(process) = processes.pop() {

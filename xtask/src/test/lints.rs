@@ -55,7 +55,7 @@ pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) 
         &[],
     )?;
     let document = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items", "--locked"];
-    // What Clippy has compiled serves here, too: Cargo takes it where the same program with the same settings would compile it.
+    // Reuses Clippy's build: with the same wrapper and arguments Cargo finds all crates fresh.
     let sysroot = process::read(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace))?;
     let clippy = format!("{}/bin/clippy-driver", sysroot.trim_end());
     let flags = [

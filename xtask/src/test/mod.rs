@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let listed = list(binaries, &arguments.names)?;
     let mut times = Times::read(&workspace)?;
     let units = schedule::plan(&listed, &times);
-    // Ordinary users come to it, too.
+    // Tests run programs as ordinary users, too.
     let work = tempfile::Builder::new()
         .prefix("uxfs-tests-")
         .permissions(Permissions::from_mode(0o755))
@@ -155,9 +155,9 @@ impl Environment {
             (kit::DIRECTORY_VARIABLE, judges.into()),
             (kit::REPORT_VARIABLE, report.clone().into()),
             (image::CACHE_VARIABLE, work.join("images").into()),
-            // Disks are slow; and what a killed test leaves behind goes with the folder.
+            // In memory, and removed with the folder after a killed test.
             ("TMPDIR", temporary.into()),
-            // Memory that is given back to the kernel each time costs more than what it is used for.
+            // glibc keeps freed memory: returning it to the kernel cost up to a third of a test's time.
             ("MALLOC_TRIM_THRESHOLD_", "1073741824".into()),
             ("MALLOC_MMAP_THRESHOLD_", "1073741824".into()),
             ("MALLOC_TOP_PAD_", "16777216".into()),

@@ -21,9 +21,9 @@ use super::{
     times::{Time, Times},
 };
 
-/// Processes at the same time that compute: they wait for other programs at times, so there are more than processors.
+/// Concurrent processes that compute. More than processors, because they sometimes wait for other programs.
 const COMPUTING: usize = 3;
-/// Processes at the same time that wait.
+/// Concurrent processes that mostly wait.
 const WAITING: usize = 3;
 /// A test that runs longer hangs: the longest takes a tenth of this.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Records the time of each test. Of those that share a process, each took as much from processors as its part of the time.
+    /// Records the time of each test. Tests that share a process share its processor time in proportion to their elapsed time.
     pub fn record(&self, times: &mut Times) {
         let sum: f64 = self.ended.iter().map(|ended| ended.seconds).sum();
         let part = self.processor.as_secs_f64() / sum.max(0.001);
@@ -71,7 +71,7 @@ pub fn run(units: &[Unit], cargo: &OsStr, set_up: impl Fn(&mut Command) + Sync) 
     };
     thread::scope(|scope| -> Result<()> {
         let [computing, waiting] = &queues;
-        // Those that have nothing left to compute help with what waits.
+        // Once the first queue is empty, its workers take from the second.
         let compute = || worker(computing).and_then(|()| worker(waiting));
         let mut workers: Vec<_> = (0..COMPUTING).map(|_| scope.spawn(compute)).collect();
         workers.extend((0..WAITING).map(|_| scope.spawn(|| worker(waiting))));

@@ -2,7 +2,7 @@
 //!
 //! 1. A long test has a process of its own. The other tests of a binary share processes, so that what one of them unpacked serves the next.
 //! 2. The longest work starts first, so that none is left over at the end.
-//! 3. Work that waits most of its time runs beside that which computes.
+//! 3. Tests that mostly wait run beside those that compute.
 
 use super::{
     binaries::{Binary, Listed},
@@ -13,7 +13,7 @@ use super::{
 const LONG_SECONDS: f64 = 4.0;
 /// Short tests of one binary share processes of about this length.
 const SHARED_SECONDS: f64 = 20.0;
-/// What takes a smaller part of its time from processors waits. A test that computes has half of its time where others compute beside it.
+/// A test that uses less than this part of its time on processors waits. With others beside it, one that computes gets about half.
 const WAITING_PART: f64 = 0.25;
 
 /// What one process runs.
@@ -26,7 +26,7 @@ pub struct Unit<'b> {
 }
 
 impl Unit<'_> {
-    /// It waits most of its time: for other programs, or for time to pass.
+    /// Whether it spends most of its time waiting for other programs or a timer.
     pub fn is_waiting(&self) -> bool {
         self.expected.processor_seconds < self.expected.seconds * WAITING_PART
     }

@@ -122,7 +122,7 @@ pub(crate) fn headers_back(
 
 /// The first record header from `from` on, in at most `blocks` blocks round the ring.
 pub(crate) fn next_header(area: &LogArea<'_>, from: u32, blocks: u32) -> Result<Option<FoundHeader>> {
-    // Short at first: the header looked for is usually the very block asked for, so that only a longer search takes memory.
+    // The header is usually in the first block. Only a longer search allocates.
     let mut short = [0; 8 * BLOCK];
     let mut long = Vec::new();
     let mut done = 0;

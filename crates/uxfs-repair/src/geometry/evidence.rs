@@ -59,7 +59,7 @@ pub(super) struct LogEvidence {
     pub records: u64,
     /// Sectors from the start of the log to the end of its farthest record.
     pub end_sectors: u64,
-    /// Greatest common divisor of the places and lengths of records that hold something.
+    /// Greatest common divisor of the places and lengths of nonempty records.
     pub unit_sectors: u64,
 }
 
@@ -141,7 +141,7 @@ impl Logs {
         let end = block + u64::from(record.blocks());
         log.records += 1;
         log.end_sectors = log.end_sectors.max(end);
-        // Of those with which Linux overwrites what lies ahead of the head there is one in each block, whatever the unit is.
+        // Linux writes an empty record into each block ahead of the head, whatever the unit.
         if !record.is_filler() {
             log.unit_sectors = common_divisor(log.unit_sectors, common_divisor(block, end));
         }

@@ -282,7 +282,7 @@ fn shell(judge: &mut Judge, image: &OsString) {
     judge.run(words!["shell", "-c", "pwd", image]);
 }
 
-/// Images of each kind of geometry that changes what is told, for reading.
+/// Read-only commands on one image per geometry that changes their JSON.
 fn goldens(judge: &mut Judge) {
     let names =
         ["ascii-ci", "block-1k", "block-64k", "default", "large-inode-numbers", "metadir", "no-feature"];

@@ -282,8 +282,7 @@ impl Options {
         self.patterns.invert_match
     }
 
-    /// Whether no line can be selected, because each matches the only pattern, the empty one, and those that match are not wanted. GNU grep
-    /// ends then before it reads, with no counts.
+    /// Whether no line can be selected: `-v` with the empty pattern alone. GNU grep then exits before it reads, without counts.
     pub(super) fn selects_nothing(&self, operand: Option<&OsString>) -> bool {
         let patterns = &self.patterns;
         let mut texts = operand.into_iter().chain(&patterns.expressions).peekable();
