@@ -16,7 +16,8 @@ const TRIGGER: &[u8] = b"some 100000 2000000\0";
 /// The share of time with a stall that counts where there is no trigger: the same.
 const STALL_SHARE: f64 = 0.05;
 
-/// A file of stall figures: with a trigger where the kernel grants one, otherwise read now and then; or none at all.
+/// A file of stall figures: with a trigger where the kernel grants one, otherwise read now and then; or none at all. It is set only at the
+/// first look, a second after the start: a process that ends with a trigger waits some 10 ms for the kernel to remove it.
 #[derive(Debug)]
 pub struct StallSource {
     kind: Kind,
@@ -26,16 +27,17 @@ pub struct StallSource {
 #[derive(Debug)]
 enum Kind {
     Trigger(File),
-    Polled(File),
+    Polled { file: File, may_trigger: bool },
     Absent,
 }
 
 impl StallSource {
     /// Takes the first of `files` that can be used.
     pub fn open(files: &[PathBuf]) -> Self {
-        let trigger = files.iter().find_map(open_trigger).map(Kind::Trigger);
-        let polled = || files.iter().find_map(|path| File::open(path).ok()).map(Kind::Polled);
-        let kind = trigger.or_else(polled).unwrap_or(Kind::Absent);
+        let polled = |may_trigger| move |file| Kind::Polled { file, may_trigger };
+        let kind = files.iter().find_map(open_for_trigger).map(polled(true));
+        let kind = kind.or_else(|| files.iter().find_map(|path| File::open(path).ok()).map(polled(false)));
+        let kind = kind.unwrap_or(Kind::Absent);
         let mut source = Self { kind, last_total_us: None };
         source.last_total_us = source.total_us();
         source
@@ -54,15 +56,27 @@ impl StallSource {
         if let Kind::Trigger(_) = self.kind {
             return has_news;
         }
+        self.set_trigger();
         let (before, now) = (self.last_total_us, self.total_us());
         self.last_total_us = now;
         let stalled_us = now.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
         stalled_us as f64 >= elapsed.as_micros() as f64 * STALL_SHARE && stalled_us > 0
     }
 
+    fn set_trigger(&mut self) {
+        match std::mem::replace(&mut self.kind, Kind::Absent) {
+            Kind::Polled { mut file, may_trigger: true } => {
+                let is_set = file.write_all(TRIGGER).is_ok();
+                self.kind =
+                    if is_set { Kind::Trigger(file) } else { Kind::Polled { file, may_trigger: false } };
+            }
+            kind => self.kind = kind,
+        }
+    }
+
     /// Time with a stall since the system started.
     fn total_us(&self) -> Option<u64> {
-        let (Kind::Trigger(file) | Kind::Polled(file)) = &self.kind else { return None };
+        let (Kind::Trigger(file) | Kind::Polled { file, .. }) = &self.kind else { return None };
         let mut text = [0; 256];
         let count = file.read_at(&mut text, 0).ok()?;
         let text = std::str::from_utf8(text.get(..count)?).ok()?;
@@ -71,13 +85,12 @@ impl StallSource {
     }
 }
 
-fn open_trigger(path: &PathBuf) -> Option<File> {
+fn open_for_trigger(path: &PathBuf) -> Option<File> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let mut file = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(path).ok()?;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(path).ok()?;
     // A file that is no pressure file would be overwritten, so this one must look like one.
     let mut head = [0; 5];
     file.read_at(&mut head, 0).ok().filter(|count| *count == head.len() && head == *b"some ")?;
-    file.write_all(TRIGGER).ok()?;
     Some(file)
 }
 
@@ -95,7 +108,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
         };
         write(1000);
-        let mut source = StallSource { kind: Kind::Polled(File::open(&path).unwrap()), last_total_us: None };
+        let kind = Kind::Polled { file: File::open(&path).unwrap(), may_trigger: false };
+        let mut source = StallSource { kind, last_total_us: None };
         let second = Duration::from_secs(1);
         assert!(!source.has_stalled(false, second), "the first look only takes the figure");
         assert!(!source.has_stalled(false, second));
