@@ -168,7 +168,7 @@ impl GoldenImage {
         }
         let image = self.unpacked()?;
         let manifest = image::cached(&cached_name(&image, "manifest")?, |fresh| {
-            self.kernels_manifest(&image).or_else(|_| self.manifest_of_whole())?.write(fresh)
+            self.kernels_manifest(&image).or_else(|_| self.manifest_of_whole())?.write(fresh, 1)
         })?;
         Manifest::read(&manifest)
     }

@@ -114,7 +114,7 @@ impl GoldenSpec {
         sparse::pack(&image, &packed)?;
         let size = fs::metadata(&packed)?.len();
         ensure!(size <= PACKED_LIMIT_BYTES, "{} takes {size} bytes packed", self.name);
-        manifest.write(&folder.join(format!("{}.manifest.zst", self.name)))
+        manifest.write(&folder.join(format!("{}.manifest.zst", self.name)), 19)
     }
 
     /// Writes the manifest anew for the image that is in `folder` already.
@@ -129,7 +129,7 @@ impl GoldenSpec {
         let work = tempfile::tempdir()?;
         let image = work.path().join("image");
         sparse::unpack(&folder.join(format!("{}.img.zst", self.name)), &image)?;
-        self.kernel_manifest(&image)?.write(&folder.join(format!("{}.manifest.zst", self.name)))
+        self.kernel_manifest(&image)?.write(&folder.join(format!("{}.manifest.zst", self.name)), 19)
     }
 
     fn kernel_manifest(&self, image: &Path) -> Result<Manifest> {

@@ -9,6 +9,7 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
     os::unix::fs::FileExt,
     path::Path,
 };
@@ -54,12 +55,25 @@ pub fn copy(image: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<()> {
     let image = image.as_ref();
     let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
     let out = File::create(copy)?;
-    for (start, length) in data_runs(&file)? {
-        let mut reader = &file;
-        reader.seek(SeekFrom::Start(start))?;
-        copy_without_zeros(&mut reader.take(length), &out, start)?;
+    let size = file.metadata()?.len();
+    copy_part(&file, 0..size, &out, 0)?;
+    Ok(out.set_len(size)?)
+}
+
+/// Copies a part of `file` to `at` of `out`, which has holes there.
+///
+/// # Errors
+/// Reading or writing fails.
+pub fn copy_part(file: &File, part: Range<u64>, out: &File, at: u64) -> Result<()> {
+    for (start, length) in data_runs(file)? {
+        let (start, end) = (start.max(part.start), (start + length).min(part.end));
+        if start < end {
+            let mut reader = file;
+            reader.seek(SeekFrom::Start(start))?;
+            copy_without_zeros(&mut reader.take(end - start), out, at + (start - part.start))?;
+        }
     }
-    Ok(out.set_len(file.metadata()?.len())?)
+    Ok(())
 }
 
 /// The contents of an image: equal where all bytes are. Holes and zeros cost nothing.

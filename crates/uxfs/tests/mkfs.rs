@@ -13,7 +13,9 @@ use uxfs_testkit::{
     judges::Judge,
     loop_device::LoopDevice,
     mount::{Access, LoopMount},
-    require, verdict,
+    require,
+    sparse::Contents,
+    verdict,
 };
 
 use crate::common::program;
@@ -124,7 +126,7 @@ fn what_is_refused_for_its_time_or_its_prototype_leaves_the_old_contents() {
     let folder = TempDir::new().unwrap();
     let image = image(&folder);
     succeeds(&["mkfs", "-q", "--size", "1G"], &image);
-    let before = fs::read(&image).unwrap();
+    let before = Contents::read(&image).unwrap();
     let prototype = folder.path().join("prototype");
     let host = folder.path().join("none");
     let texts = ["/\n0 0\nd--755 0 0\nname x--644 0 0\n$\n", "/\n0 0\nd--755 0 0\nname ---644 0 0 NONE\n$\n"];
@@ -137,7 +139,7 @@ fn what_is_refused_for_its_time_or_its_prototype_leaves_the_old_contents() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", words(&output));
     assert!(words(&output).contains("cannot be stored"), "{}", words(&output));
-    assert!(fs::read(&image).unwrap() == before, "the old file system is still there");
+    assert!(Contents::read(&image).unwrap() == before, "the old file system is still there");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require,
     seeds::{Random, Seed},
+    sparse::Contents,
     verdict::{holds_the_same_but_for_reading, repair_is_silent},
 };
 
@@ -191,7 +192,7 @@ fn every_form_makes_the_same_image() {
     images.copy(&["--dest-compress", "--dest-compress-format", "zstd"], "oci:layout:image", "oci:zstd:image");
     images.copy(&["--format", "v2s2"], "oci:layout:image", "dir:docker");
     host("gzip", &["-k", text(&images.path("docker.tar"))]);
-    let expected = fs::read(images.made("oci:layout")).unwrap();
+    let expected = Contents::read(images.made("oci:layout")).unwrap();
     repair_is_silent(&images.path("disk")).unwrap();
     for source in [
         "oci:layout:image",
@@ -203,7 +204,7 @@ fn every_form_makes_the_same_image() {
         "oci-archive:layout.tar:image",
         "oci:zstd",
     ] {
-        assert!(expected == fs::read(images.made(source)).unwrap(), "{source} makes another image");
+        assert!(expected == Contents::read(images.made(source)).unwrap(), "{source} makes another image");
     }
     // As a pipe gives it, and fitted: what cannot be read twice is copied first.
     let (fitted, piped) = (images.path("fitted"), images.path("piped"));
@@ -449,7 +450,7 @@ fn images_that_buildah_builds() {
         judged("buildah, kernel and xfs_repair", &format!("{tag}: {paths} paths"));
     }
     // As archives, which skopeo and buildah itself write.
-    let expected = fs::read(images.made("oci:layout:third")).unwrap();
+    let expected = Contents::read(images.made("oci:layout:third")).unwrap();
     images.copy(&[], "oci:layout:third", "docker-archive:docker.tar:some/name:1");
     builder.commits(&third, "docker-archive:own.tar:some/name:2");
     builder.commits(&third, "oci-archive:own-layout.tar:third");
@@ -459,7 +460,7 @@ fn images_that_buildah_builds() {
         "oci-archive:own-layout.tar:third",
     ];
     for source in sources {
-        assert!(expected == fs::read(images.made(source)).unwrap(), "{source} makes another image");
+        assert!(expected == Contents::read(images.made(source)).unwrap(), "{source} makes another image");
     }
     judged("buildah and skopeo", "one image in four forms");
 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     mount::{Access, LoopMount},
+    sparse::Contents,
     verdict::{holds_the_same, kernel_removes_everything, repair_is_silent},
 };
 
@@ -232,9 +233,12 @@ fn metadata_is_changed_on_the_way_and_runs_agree() {
     assert_eq!((&stat("large")["uid"], &stat("large")["gid"]), (&77.into(), &88.into()));
     let file = stat("folder/file-7");
     assert_eq!((&file["uid"], &file["gid"], &file["mode"]), (&4000.into(), &7.into(), &"0640".into()));
-    let first = fs::read(&image).unwrap();
-    assert!(first == fs::read(make("two", "3", "64M")).unwrap(), "two runs differ");
-    assert!(first == fs::read(make("three", "2", "0")).unwrap(), "a manifest in temporary files differs");
+    let first = Contents::read(&image).unwrap();
+    assert!(first == Contents::read(make("two", "3", "64M")).unwrap(), "two runs differ");
+    assert!(
+        first == Contents::read(make("three", "2", "0")).unwrap(),
+        "a manifest in temporary files differs"
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     seeds::Seed,
+    sparse::Contents,
     verdict::{holds_the_same_but_for_reading, kernel_removes_everything},
 };
 
@@ -140,7 +141,7 @@ fn directories_archives_and_both_are_the_same_layers() {
                 .collect();
             let image = folder.path().join("image");
             make(&image, &layers);
-            images.push(fs::read(&image).unwrap());
+            images.push(Contents::read(&image).unwrap());
             if form == 0 {
                 let paths = holds_the_same_but_for_reading(&image, &expected);
                 let paths = paths.unwrap_or_else(|error| panic!("{error:#}: {:#?}", Shapes(&forms)));

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     seeds::{Random, Seed},
+    sparse::Contents,
     verdict::{holds_the_same_but_for_reading, repair_is_silent},
 };
 
@@ -80,17 +81,17 @@ impl Archives<'_> {
         archive
     }
 
-    fn image(&self, source: &Path) -> Vec<u8> {
+    fn image(&self, source: &Path) -> Contents {
         self.image_with(source, &[])
     }
 
-    fn image_with(&self, source: &Path, options: &[&str]) -> Vec<u8> {
+    fn image_with(&self, source: &Path, options: &[&str]) -> Contents {
         let image = self.folder.join("image");
         let mut arguments = vec!["mkfs", "-q", "-f", "--reproducible", "--size", "300M"];
         arguments.extend_from_slice(options);
         arguments.extend_from_slice(&["--from", text(source), text(&image)]);
         succeeds(&arguments);
-        fs::read(image).unwrap()
+        Contents::read(image).unwrap()
     }
 }
 
@@ -115,10 +116,7 @@ fn archives_of_one_tree_in_any_order_and_packing_make_one_image() {
     judges::judged("kernel and xfs_repair", &format!("from a sorted archive: {paths} paths"));
     let compare = |path: &Path, options: &[&str]| {
         let found = archives.image_with(path, options);
-        // Comparing byte by byte takes long where nothing is optimised.
-        let is_same = expected == found;
-        let differs = if is_same { None } else { first_difference(&expected, &found) };
-        assert_eq!(differs, None, "{} {options:?}: the first byte that differs", path.display());
+        assert_eq!(expected.difference(&found), None, "{} {options:?}", path.display());
     };
     let same = |path: &Path| compare(path, &[]);
     // All that is remembered of files lies in temporary files.
@@ -169,15 +167,9 @@ fn layers_make_one_image_with_any_memory() {
     let expected = image_with("1G");
     for memory in ["0", "100k", "600k", "1500k"] {
         let found = image_with(memory);
-        let is_same = expected == found;
-        let differs = if is_same { None } else { first_difference(&expected, &found) };
-        assert_eq!(differs, None, "--source-memory {memory}: the first byte that differs");
+        assert_eq!(expected.difference(&found), None, "--source-memory {memory}");
     }
     repair_is_silent(&folder.path().join("image")).unwrap();
-}
-
-fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
-    left.iter().zip(right).position(|(left, right)| left != right).or(Some(left.len()))
 }
 
 fn zstd_of(bytes: &[u8]) -> Vec<u8> {

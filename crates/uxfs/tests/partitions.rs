@@ -4,15 +4,17 @@ use std::{
     fs::{self, File},
     io::Write,
     os::unix::fs::FileExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
 };
 
+use rustix::fs::{FallocateFlags, fallocate};
 use uxfs_testkit::{
     image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    sparse::{self, Contents},
     verdict::repair_is_silent,
 };
 
@@ -66,7 +68,7 @@ impl Disk {
         };
         let file_system = disk.place.folder.path().join("file-system");
         succeeds(&["mkfs", "--size", "300M", "-L", "system", text(&file_system)]);
-        disk.write(disk.start_bytes, &fs::read(file_system).unwrap());
+        disk.fill(&file_system);
         disk
     }
 
@@ -75,17 +77,33 @@ impl Disk {
     }
 
     fn write(&self, offset_bytes: u64, bytes: &[u8]) {
-        File::options()
-            .write(true)
-            .open(&self.place.image)
-            .unwrap()
-            .write_all_at(bytes, offset_bytes)
-            .unwrap();
+        self.open().write_all_at(bytes, offset_bytes).unwrap();
+    }
+
+    fn open(&self) -> File {
+        File::options().read(true).write(true).open(&self.place.image).unwrap()
+    }
+
+    /// Puts a file system in the partition, which need not fit.
+    fn fill(&self, file_system: &Path) {
+        let (file_system, disk) = (File::open(file_system).unwrap(), self.open());
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&disk, flags, self.start_bytes, self.length_bytes).unwrap();
+        sparse::copy_part(&file_system, 0..self.length_bytes, &disk, self.start_bytes).unwrap();
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::read(&self.place.image).unwrap()
     }
 
     /// All before and behind the partition.
     fn around(&self) -> (Vec<u8>, Vec<u8>) {
-        split(&fs::read(&self.place.image).unwrap(), self)
+        let (file, end_bytes) = (self.open(), self.start_bytes + self.length_bytes);
+        let mut before = vec![0; self.start_bytes as usize];
+        let mut behind = vec![0; (file.metadata().unwrap().len() - end_bytes) as usize];
+        file.read_exact_at(&mut before, 0).unwrap();
+        file.read_exact_at(&mut behind, end_bytes).unwrap();
+        (before, behind)
     }
 
     /// Options that let the kernel mount the partition with this number.
@@ -102,9 +120,10 @@ impl Disk {
     /// The partition as a file.
     fn extracted(&self) -> PathBuf {
         let path = self.place.folder.path().join("extracted");
-        let mut bytes = vec![0; self.length_bytes as usize];
-        File::open(&self.place.image).unwrap().read_exact_at(&mut bytes, self.start_bytes).unwrap();
-        fs::write(&path, bytes).unwrap();
+        let (file, part) =
+            (File::create(&path).unwrap(), self.start_bytes..self.start_bytes + self.length_bytes);
+        sparse::copy_part(&self.open(), part, &file, 0).unwrap();
+        file.set_len(self.length_bytes).unwrap();
         path
     }
 }
@@ -224,9 +243,7 @@ fn a_file_system_that_is_longer_than_its_partition_does_not_leave_it() {
     let disk = Disk::new("gpt");
     let longer = disk.place.folder.path().join("longer");
     succeeds(&["mkfs", "--size", "310M", text(&longer)]);
-    let mut bytes = fs::read(&longer).unwrap();
-    bytes.truncate(300 * MEBIBYTE as usize);
-    disk.write(disk.start_bytes, &bytes);
+    disk.fill(&longer);
     let around = disk.around();
     let options = &["--partition", "2", disk.image()];
     for arguments in [&["ls"][..], &["check"], &["mkdir"], &["repair"]] {
@@ -256,18 +273,18 @@ fn a_repair_in_a_partition_is_taken_back() {
     succeeds(&["mkdir", "--partition", "2", disk.image(), "/made"]);
     // The header of free space in the first group.
     disk.write(disk.start_bytes + 512 + 40, &[0xee; 8]);
-    let (damaged, around) = (fs::read(&disk.place.image).unwrap(), disk.around());
+    let (damaged, around) = (disk.contents(), disk.around());
     let repaired = uxfs(&["repair", "--partition", "root", disk.image()]);
     let report = String::from_utf8_lossy(&repaired.stdout).into_owned();
     assert!(report.contains("--partition") || words(&repaired).contains("--partition"), "{report}");
     repair_is_silent(&disk.extracted()).unwrap();
     assert!(disk.around() == around);
     succeeds(&["undo", "--partition", "root", disk.image()]);
-    assert!(fs::read(&disk.place.image).unwrap() == damaged);
+    assert!(disk.contents() == damaged);
     // The undo file knows the place of the partition.
     assert!(uxfs(&["repair", "--partition", "root", disk.image()]).status.success());
     succeeds(&["undo", disk.image()]);
-    assert!(fs::read(&disk.place.image).unwrap() == damaged && disk.around() == around);
+    assert!(disk.contents() == damaged && disk.around() == around);
 }
 
 /// The same bytes as in a file of that length, and none outside.
@@ -303,7 +320,8 @@ fn a_file_system_is_made_in_a_partition() {
             repair_is_silent(&disk.extracted()).unwrap();
             // Without a discard what lies in free space stays.
             if !how.contains(&"-K") {
-                assert!(fs::read(disk.extracted()).unwrap() == fs::read(&alone).unwrap(), "{how:?}");
+                let made = Contents::read(disk.extracted()).unwrap();
+                assert_eq!(made.difference(&Contents::read(&alone).unwrap()), None, "{how:?}");
             }
         }
         let place = disk.place_by_sfdisk(number);
@@ -330,10 +348,14 @@ fn a_file_system_is_made_behind_other_bytes() {
         .unwrap();
     for how in [&["--size", "300M"][..], &["-d", "file,size=300m"]] {
         succeeds(&[&["mkfs", "-f", "--offset", "3M"], how, &[text(&image)]].concat());
-        let bytes = fs::read(&image).unwrap();
-        assert!(bytes[..3 << 20].iter().all(|byte| *byte == AROUND), "{how:?}");
-        assert!(bytes[303 << 20..].iter().all(|byte| *byte == AROUND), "{how:?}");
-        fs::write(&part, &bytes[3 << 20..303 << 20]).unwrap();
+        let (file, made) = (File::open(&image).unwrap(), File::create(&part).unwrap());
+        for (start, length) in [(0, 3), (303, 1)] {
+            let mut bytes = vec![0; length << 20];
+            file.read_exact_at(&mut bytes, start * MEBIBYTE).unwrap();
+            assert!(bytes == vec![AROUND; length << 20], "{how:?}");
+        }
+        sparse::copy_part(&file, 3 * MEBIBYTE..303 * MEBIBYTE, &made, 0).unwrap();
+        made.set_len(300 * MEBIBYTE).unwrap();
         repair_is_silent(&part).unwrap();
     }
     let refused = uxfs(&["mkfs", "--offset", "1G", text(&image)]);
@@ -371,7 +393,7 @@ fn nothing_is_made_in_a_partition_that_shares_its_place() {
     let disk = Disk::new("mbr");
     // The first entry of the record, made to reach into the second one's logical partition.
     disk.write(446 + 12, &u32::to_le_bytes(40 * 2048));
-    let before = fs::read(&disk.place.image).unwrap();
+    let before = disk.contents();
     for number in ["1", "5"] {
         let refused = uxfs(&["mkfs", "-f", "--partition", number, disk.image()]);
         assert!(words(&refused).contains("shares a part of the disk with partition"), "{}", words(&refused));
@@ -382,7 +404,7 @@ fn nothing_is_made_in_a_partition_that_shares_its_place() {
     let refused = uxfs(&["mkfs", "-f", "--partition", "1", disk.image()]);
     assert!(words(&refused).contains("begins with the partition table itself"), "{}", words(&refused));
     disk.write(446 + 8, &u32::to_le_bytes(2048));
-    assert!(fs::read(&disk.place.image).unwrap() == before);
+    assert!(disk.contents() == before);
     // The record of the logical partitions in its last sector.
     disk.write(446 + 12, &u32::to_le_bytes(8 * 2048 + 1));
     let refused = uxfs(&["mkfs", "-f", "--partition", "1", "--unsupported", disk.image()]);
@@ -399,22 +421,17 @@ fn a_byte_is_no_way_over_partitions() {
     for (kind, beside) in [("gpt", "partitions 1, 2"), ("mbr", "partitions 1, 5")] {
         let disk = Disk::new(kind);
         disk.write(disk.start_bytes, &[0; 1 << 20]);
-        let before = fs::read(&disk.place.image).unwrap();
+        let (before, around) = (disk.contents(), disk.around());
         for (offset, over) in [("1M", beside), ("20M", "what lies behind it")] {
             let refused = uxfs(&["mkfs", "--offset", offset, disk.image()]);
             assert_eq!(refused.status.code(), Some(1), "{}", words(&refused));
             assert!(words(&refused).contains(over), "{}", words(&refused));
             assert!(words(&refused).contains("--partition N"), "{}", words(&refused));
         }
-        assert!(fs::read(&disk.place.image).unwrap() == before);
+        assert!(disk.contents() == before);
         // In one of them.
         succeeds(&["mkfs", "--offset", "10M", "--size", "300M", disk.image()]);
         repair_is_silent(&disk.extracted()).unwrap();
-        assert!(disk.around() == split(&before, &disk));
+        assert!(disk.around() == around);
     }
-}
-
-fn split(bytes: &[u8], disk: &Disk) -> (Vec<u8>, Vec<u8>) {
-    let (start, end) = (disk.start_bytes as usize, (disk.start_bytes + disk.length_bytes) as usize);
-    (bytes[..start].to_vec(), bytes[end..].to_vec())
 }

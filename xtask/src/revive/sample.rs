@@ -104,7 +104,7 @@ impl Sample {
             repair_is_silent(&image)?;
             let manifest = describe(&image)?;
             let fresh = folder.join("truth.new");
-            manifest.write(&fresh)?;
+            manifest.write(&fresh, 1)?;
             fs::rename(&fresh, &truth)?;
         }
         let manifest = Manifest::read(&truth)?;

@@ -82,7 +82,11 @@ fn must_be_of(found: &[u8], history: &[Vec<Model>], index: usize, block: usize, 
         .iter()
         .fold((usize::MAX, 0), |(least, most), model| (least.min(model.size()), most.max(model.size())));
     assert!((least..=most).contains(&found.len()), "{what}: {} bytes, not {least} to {most}", found.len());
-    for (at, byte) in found.iter().enumerate() {
+    let unknown = found.chunks(block).enumerate().filter(|(number, bytes)| {
+        let at = number * block;
+        !models.iter().any(|model| model.holds(at, bytes))
+    });
+    for (at, byte) in unknown.flat_map(|(number, bytes)| (number * block..).zip(bytes)) {
         let is_known = models.iter().any(|model| model.bytes.get(at).copied().unwrap_or(0) == *byte);
         let is_elsewhere = || {
             let mut all = history.iter().flatten();

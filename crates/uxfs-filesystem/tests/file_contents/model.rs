@@ -1,5 +1,7 @@
 //! Files as they should be: bytes, and which blocks hold data.
 
+use uxfs_block::zeros::is_zero;
+
 /// A regular file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
@@ -11,6 +13,13 @@ pub struct Model {
 impl Model {
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Whether these bytes lie there; zeros follow the end.
+    pub fn holds(&self, at: usize, bytes: &[u8]) -> bool {
+        let end = (at + bytes.len()).min(self.size());
+        let known = &self.bytes[at.min(end)..end];
+        bytes.starts_with(known) && is_zero(&bytes[known.len()..])
     }
 
     pub fn resize(&mut self, size: usize, block: usize) {

@@ -1,5 +1,6 @@
 //! Structures into bytes.
 
+use uxfs_block::self_check;
 use uxfs_format::{checksum, field_table::OnDisk, superblock::Superblock};
 
 /// Puts a structure at `offset_bytes`, and says where it ends.
@@ -12,7 +13,7 @@ pub fn put<T: OnDisk>(bytes: &mut [u8], offset_bytes: usize, structure: &T) -> u
 /// Computes and stores the checksum.
 pub fn seal(bytes: &mut [u8], checksum_offset_bytes: u32) {
     let is_inside = checksum::seal(bytes, checksum_offset_bytes);
-    debug_assert!(is_inside, "checksum fields lie within their structure");
+    self_check!(is_inside, "checksum fields lie within their structure");
 }
 
 /// A superblock's sector.

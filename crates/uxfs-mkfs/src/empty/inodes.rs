@@ -1,6 +1,7 @@
 //! The first chunk of inodes: the root directory, the two inodes of a realtime section that must exist without one,
 //! and free ones, at least 61.
 
+use uxfs_block::self_check;
 use uxfs_format::{
     attribute::{flags::AttributeFlags, shortform::ShortformHeader},
     directory::shortform::{MAX_SHORT_INODE, ShortformHeader as DirectoryHeader},
@@ -134,7 +135,7 @@ impl Maker<'_> {
         core.change_count = U64::new(2);
         self.inherit(&mut core);
         let literal = INODE_CORE_SIZE_BYTES as usize;
-        debug_assert!(self.number(0) <= MAX_SHORT_INODE, "the root directory lies in the first group");
+        self_check!(self.number(0) <= MAX_SHORT_INODE, "the root directory lies in the first group");
         let directory =
             DirectoryHeader { count: 0, large_count: 0, parent: U32::new(self.image.layout.root_inode()) };
         bytes::put(bytes, literal, &directory);

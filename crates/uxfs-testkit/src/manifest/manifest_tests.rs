@@ -35,6 +35,6 @@ fn manifest_round_trip() {
     let manifest = Manifest { header, entries: vec![entry] };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.zst");
-    manifest.write(&path).unwrap();
+    manifest.write(&path, 1).unwrap();
     assert_eq!(Manifest::read(&path).unwrap(), manifest);
 }

@@ -78,13 +78,8 @@ impl<'de> Deserialize<'de> for Bytes {
 
 /// Lower-case hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes that [`to_hex`] wrote.
@@ -288,12 +283,12 @@ impl Manifest {
         Ok(Self { header, entries: entries? })
     }
 
-    /// Writes what [`read`](Self::read) reads.
+    /// Writes what [`read`](Self::read) reads, with this level of zstd.
     ///
     /// # Errors
     /// Writing fails.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let mut encoder = zstd::Encoder::new(File::create(path)?, 19)?;
+    pub fn write(&self, path: &Path, level: i32) -> Result<()> {
+        let mut encoder = zstd::Encoder::new(File::create(path)?, level)?;
         encoder.long_distance_matching(true)?;
         encoder.include_checksum(true)?;
         serde_json::to_writer(&mut encoder, &self.header)?;
