@@ -1,13 +1,14 @@
-//! A check of debug builds: no thread reads or writes file contents while it holds a transaction.
+//! A [self-check](crate::self_checks): no thread reads or writes file contents while it holds a transaction.
 //!
 //! A transaction holds the commit lock, and mostly allocation groups. A checkpoint waits for the commit lock, and all other
 //! threads wait for the checkpoint: contents are slow to move, so they move before a transaction, after it, or between two of its
 //! steps. The journal marks a thread as long as the thread holds a place in the checkpoint that is being filled; every function
-//! that moves contents calls [`assert_outside_transaction`]. Release builds do neither.
+//! that moves contents calls [`assert_outside_transaction`]. Where self-checks are off, neither does anything.
 
 use std::marker::PhantomData;
 
-#[cfg(debug_assertions)]
+use crate::self_checks;
+
 mod held {
     use std::cell::Cell;
 
@@ -41,8 +42,9 @@ impl TransactionMark {
     #[inline]
     #[expect(clippy::new_without_default, reason = "marking a thread is no default")]
     pub fn new() -> Self {
-        #[cfg(debug_assertions)]
-        held::add();
+        if self_checks::are_on() {
+            held::add();
+        }
         Self { _thread: PhantomData }
     }
 }
@@ -50,21 +52,20 @@ impl TransactionMark {
 impl Drop for TransactionMark {
     #[inline]
     fn drop(&mut self) {
-        #[cfg(debug_assertions)]
-        held::remove();
+        if self_checks::are_on() {
+            held::remove();
+        }
     }
 }
 
-/// Panics in debug builds if the calling thread holds a transaction. `action` says what it was about to do.
+/// Panics where self-checks are on and the calling thread holds a transaction. `action` says what it was about to do.
 #[inline]
 #[track_caller]
 pub fn assert_outside_transaction(action: &str) {
-    #[cfg(debug_assertions)]
-    assert!(held::count() == 0, "a thread that holds a transaction {action}");
-    let _ = action;
+    crate::self_check!(held::count() == 0, "a thread that holds a transaction {action}");
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -19,10 +19,11 @@
 //! | [`words`] | errors of the host in words |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
-//! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
+//! | [`self_checks`] | whether the program checks its own rules while it runs |
+//! | [`contents_io`] | a self-check: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
-//! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
+//! | [`lock_order`] | the order in which locks are acquired, a self-check |
 //! | [`spill`] | data that may outgrow memory, in temporary files |
 //! | [`zeros`] | whether bytes are zeros |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
@@ -44,6 +45,7 @@ mod loop_status;
 pub mod own_line;
 pub mod preload;
 pub mod ranges;
+pub mod self_checks;
 pub mod spill;
 pub mod thread_shards;
 pub mod window;

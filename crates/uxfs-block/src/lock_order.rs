@@ -1,7 +1,7 @@
 //! The order in which locks are acquired.
 //!
 //! A thread that holds a lock waits only for locks with a higher [`LockKey`]. So threads never wait for each other in a
-//! circle. Debug builds check it each time a lock is waited for; release builds do nothing and keep nothing.
+//! circle. Where [`self_checks`] are on, it is checked each time a lock is waited for; else nothing is kept.
 //!
 //! Two rules belong to the commit locks: a thread that holds all of them holds no single one, and may lock groups in any
 //! order, because no other transaction is under way. A lock that is taken without waiting (`try_lock`, or one that no
@@ -13,6 +13,8 @@ use std::{
     ops::{Deref, DerefMut},
     sync::MutexGuard,
 };
+
+use crate::self_checks;
 
 /// A lock, in the order of acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,8 +60,8 @@ pub enum LockKey {
 /// Says that the thread holds a lock, until it is dropped.
 #[must_use]
 pub struct HeldLock {
-    #[cfg(debug_assertions)]
-    key: LockKey,
+    /// What the thread's list has of it, if anything.
+    listed: Option<LockKey>,
     /// A lock is released by the thread that took it.
     stays: PhantomData<MutexGuard<'static, ()>>,
 }
@@ -68,31 +70,28 @@ impl LockKey {
     /// Before the thread waits for the lock.
     ///
     /// # Panics
-    /// In debug builds, where the thread holds a lock that comes later.
+    /// Self-checks are on, and the thread holds a lock that comes later.
     #[inline]
     pub fn wait(self) -> HeldLock {
-        #[cfg(debug_assertions)]
-        held::check(self);
+        if self_checks::are_on() {
+            held::check(self);
+        }
         self.held()
     }
 
     /// After the thread took the lock without waiting.
     #[inline]
     pub fn held(self) -> HeldLock {
-        #[cfg(debug_assertions)]
-        held::push(self);
-        HeldLock {
-            #[cfg(debug_assertions)]
-            key: self,
-            stays: PhantomData,
-        }
+        let listed = self_checks::are_on().then_some(self);
+        listed.into_iter().for_each(held::push);
+        HeldLock { listed, stays: PhantomData }
     }
 }
 
-#[cfg(debug_assertions)]
 impl Drop for HeldLock {
+    #[inline]
     fn drop(&mut self) {
-        held::remove(self.key);
+        self.listed.into_iter().for_each(held::remove);
     }
 }
 
@@ -141,7 +140,6 @@ impl<G: DerefMut> DerefMut for Ordered<G> {
 }
 
 /// The locks that each thread holds.
-#[cfg(debug_assertions)]
 mod held {
     use std::cell::RefCell;
 
@@ -183,7 +181,7 @@ mod held {
     }
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
     use std::{panic::catch_unwind, thread};
 

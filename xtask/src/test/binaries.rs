@@ -29,7 +29,7 @@ pub enum Listed {
     Own,
 }
 
-/// Builds the test binaries of the workspace.
+/// Builds the test binaries of the workspace, and the program that they run.
 ///
 /// # Errors
 /// Something does not build.
@@ -38,6 +38,7 @@ pub fn build(cargo: &OsStr, workspace: &Path) -> Result<Vec<Binary>> {
     command.args([
         "test",
         "--quiet",
+        "--release",
         "--workspace",
         "--no-run",
         "--locked",

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsStr, io::Read, path::Path, process::Command, time::Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::{process, tidy};
 
@@ -51,10 +51,21 @@ pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) 
     };
     step(
         "lints",
-        &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+        &[
+            "clippy",
+            "--quiet",
+            "--release",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ],
         &[],
     )?;
-    let document = ["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items", "--locked"];
+    let document =
+        ["doc", "--quiet", "--release", "--workspace", "--no-deps", "--document-private-items", "--locked"];
     // Reuses Clippy's build: with the same wrapper and arguments Cargo finds all crates fresh.
     let sysroot = process::read(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace))?;
     let clippy = format!("{}/bin/clippy-driver", sysroot.trim_end());
@@ -64,7 +75,11 @@ pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) 
         ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
     ];
     step("documentation", &document, &flags)?;
-    let examples = step("examples in the documentation", &["test", "--workspace", "--doc", "--locked"], &[])?;
+    let examples = step(
+        "examples in the documentation",
+        &["test", "--release", "--workspace", "--doc", "--locked"],
+        &[],
+    )?;
     report.documentation_tests = counts(&examples);
     Ok(report)
 }
@@ -92,18 +107,6 @@ fn counts(printed: &str) -> Counts {
         counts.failed += number(" failed");
     }
     counts
-}
-
-/// The program as users get it.
-///
-/// # Errors
-/// It does not build.
-pub fn build_program(cargo: &OsStr, workspace: &Path) -> Result<()> {
-    let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--locked", "--package", "uxfs"]).current_dir(workspace);
-    let (passed, printed) = quietly(&mut command)?;
-    ensure!(passed, "{command:?}:\n{printed}");
-    Ok(())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ mod times;
 use std::{
     collections::BTreeMap,
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -29,6 +29,7 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
+use uxfs_block::self_checks;
 use uxfs_testkit::{image, judges as kit, seeds};
 
 use self::{
@@ -64,13 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if is_whole {
         lints::quick(&cargo, &workspace)?;
     }
-    let binaries = prepare(&cargo, &workspace, &directory, is_required)?;
-    println!("{:5} s  built", started.elapsed().as_secs());
-    judges::report(&directory);
-
-    let listed = list(binaries, &arguments.names)?;
     let mut times = Times::read(&workspace)?;
-    let units = schedule::plan(&listed, &times);
     // Tests run programs as ordinary users, too.
     let work = tempfile::Builder::new()
         .prefix("uxfs-tests-")
@@ -79,9 +74,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let environment = Environment::new(&directory, &workspace, work.path(), is_required, arguments.vary)?;
     let set_up = |command: &mut Command| environment.set(command);
     let (outcomes, lints) = thread::scope(|scope| {
-        let lints = is_whole.then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
-        let outcomes = processes::run(&units, &cargo, set_up);
-        (outcomes, lints.map(|lints| lints.join().expect("it does not panic")))
+        let judges = scope.spawn(|| judges::set_up(&directory));
+        let binaries = binaries::build(&cargo, &workspace);
+        println!("{:5} s  built", started.elapsed().as_secs());
+        let lints = (is_whole && binaries.is_ok())
+            .then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
+        let judges = judges.join().expect("it does not panic");
+        let test = || -> Result<Vec<Outcome>> {
+            let binaries = binaries?;
+            match judges {
+                Err(error) if !is_required => println!("{error:#}"),
+                judges => judges?,
+            }
+            judges::report(&directory);
+            let listed = list(binaries, &arguments.names)?;
+            processes::run(&schedule::plan(&listed, &times), &cargo, set_up)
+        };
+        (test(), lints.map(|lints| lints.join().expect("it does not panic")))
     });
     let (outcomes, lints) = (outcomes?, lints.transpose()?.unwrap_or_default());
     if arguments.times {
@@ -94,27 +103,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let is_judged = summarise(&fs::read_to_string(&environment.report).unwrap_or_default(), is_required);
     conclude(&outcomes, &lints, is_judged, started)
-}
-
-/// Installs the judges, and builds the program and the tests, beside each other.
-fn prepare(cargo: &OsStr, workspace: &Path, directory: &Path, is_required: bool) -> Result<Vec<Binary>> {
-    thread::scope(|scope| {
-        let judges = scope.spawn(|| judges::set_up(directory));
-        // One that is named already is not built.
-        let is_named = env::var_os(kit::PROGRAM_VARIABLE).is_some();
-        let program =
-            scope.spawn(move || if is_named { Ok(()) } else { lints::build_program(cargo, workspace) });
-        let binaries = binaries::build(cargo, workspace);
-        let joined = program.join().expect("it does not panic");
-        let judges = judges.join().expect("it does not panic");
-        if is_required {
-            judges?;
-        } else if let Err(error) = judges {
-            println!("{error:#}");
-        }
-        joined?;
-        binaries
-    })
 }
 
 /// The binaries that have tests of these names, or all.
@@ -157,6 +145,7 @@ impl Environment {
             (image::CACHE_VARIABLE, work.join("images").into()),
             // In memory, and removed with the folder after a killed test.
             ("TMPDIR", temporary.into()),
+            (self_checks::VARIABLE, "1".into()),
             // glibc keeps freed memory: returning it to the kernel cost up to a third of a test's time.
             ("MALLOC_TRIM_THRESHOLD_", "1073741824".into()),
             ("MALLOC_MMAP_THRESHOLD_", "1073741824".into()),

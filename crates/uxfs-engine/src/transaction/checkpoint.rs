@@ -1,5 +1,6 @@
 //! The changes of a checkpoint switch itself, while no transaction is under way.
 
+use uxfs_block::self_check;
 use uxfs_format::{
     log::free_extent::FreedExtent,
     units::{AgNumber, FsBlock},
@@ -67,7 +68,7 @@ impl<'fs> CheckpointTransaction<'fs> {
     pub fn end(mut self, groups: &[AgNumber]) -> Result<()> {
         let transaction = &mut self.transaction;
         transaction.finish_deferred()?;
-        debug_assert!(
+        self_check!(
             transaction.groups.iter().all(|held| groups.contains(&held.group())),
             "a checkpoint switch changes nothing but what it settles"
         );

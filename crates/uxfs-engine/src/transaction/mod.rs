@@ -47,6 +47,7 @@ pub mod reservation;
 mod staged;
 mod steps;
 
+use uxfs_block::self_check;
 use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
 
@@ -237,7 +238,7 @@ impl<'fs> Transaction<'fs> {
     /// Gives back the groups behind the first `held`, in which nothing has been changed.
     pub fn give_back_untouched(&mut self, held: usize) {
         let is_untouched = |state: &GroupState| state.is_listed || !state.needs_settling();
-        debug_assert!(
+        self_check!(
             matches!(self.mode, EngineRef::Bulk(_))
                 || self.groups.iter().skip(held).all(|group| is_untouched(group)),
             "the next checkpoint switch must know of groups that have changed"

@@ -29,8 +29,8 @@
 //!    ([`depends_on_data`](uxfs_engine::transaction::Transaction::depends_on_data)): the journal flushes the device before it
 //!    commits the checkpoint. So no crash shows what lay in the blocks before. Long runs are allocated as unwritten, written,
 //!    and then converted. Runs up to a bound are staged: written between the two steps of the transaction that allocates
-//!    and maps them. No transaction is under way while contents are read or written; debug builds check it
-//!    ([`contents_io`](uxfs_block::contents_io)).
+//!    and maps them. No transaction is under way while contents are read or written:
+//!    [`contents_io`](uxfs_block::contents_io) checks it.
 //! 2. **What lies behind the end of a file is worth nothing.** An operation that makes a file longer ensures that what
 //!    comes into it reads as zeros: the rest of the block that holds the end is zeroed, written blocks behind it are taken
 //!    away. So making a file shorter writes no contents at all, and a crash finds either size with the bytes that it had.

@@ -1,4 +1,4 @@
-//! Operations on what is large, with a small log: no transaction takes more of it than it has claimed (debug builds stop
+//! Operations on what is large, with a small log: no transaction takes more of it than it has claimed (a self-check stops
 //! where one does), and Linux recovers what a crash in the middle leaves as we do.
 
 use std::sync::Arc;

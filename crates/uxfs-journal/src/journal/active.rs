@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use uxfs_block::self_check;
 use uxfs_format::units::Lsn;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,7 @@ impl ActiveItems {
         if self.entries.is_empty() {
             self.first = sequence;
         }
-        debug_assert_eq!(self.first + self.entries.len() as u64, sequence, "checkpoints follow each other");
+        self_check!(self.first + self.entries.len() as u64 == sequence, "checkpoints follow each other");
         self.entries.push_back(Entry { lsn, count: 1 });
     }
 

@@ -5,9 +5,12 @@ use std::{
     time::Instant,
 };
 
-use uxfs_block::cache::{
-    Piece,
-    logged::{ChangedBuffer, LoggedChange, TakenBytes, TakenVersion, Taking},
+use uxfs_block::{
+    cache::{
+        Piece,
+        logged::{ChangedBuffer, LoggedChange, TakenBytes, TakenVersion, Taking},
+    },
+    self_check,
 };
 use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
@@ -135,7 +138,7 @@ impl Journal {
         self.has_closed.store(false, Release);
         let began_bytes = self.counters.log_bytes.load(Relaxed);
         let written = self.write_checkpoint(writer, closed.sequence, closed.pending);
-        debug_assert!(
+        self_check!(
             self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(closed.reserved_bytes),
             "{} bytes of the log for reservations of {}",
             self.counters.log_bytes.load(Relaxed) - began_bytes,

@@ -10,6 +10,7 @@
 use uxfs_block::{
     aligned_buffer::AlignedBuffer,
     device::{BlockDevice, DeviceError, DeviceOperation},
+    self_check,
 };
 use uxfs_format::{
     edit::DIRTY_RUN_BYTES,
@@ -168,7 +169,7 @@ impl<'w> RecordWriter<'w> {
     /// One region of an item. Its length must be a multiple of four.
     #[inline]
     pub fn region(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.len().is_multiple_of(4), "regions are padded");
+        self_check!(bytes.len().is_multiple_of(4), "regions are padded");
         self.regions += 1;
         self.operation(OperationFlags::empty(), CLIENT_TRANSACTION, bytes);
     }
@@ -309,7 +310,7 @@ impl<'w> RecordWriter<'w> {
 
     /// Seals the records in the window, all of which have ended, and writes them.
     fn write_window(&mut self) -> Result<()> {
-        debug_assert!(self.window.len() <= WINDOW_BYTES, "{} bytes in a window", self.window.len());
+        self_check!(self.window.len() <= WINDOW_BYTES, "{} bytes in a window", self.window.len());
         let blocks = (self.window.len() / BLOCK) as u64;
         if blocks >= self.room_blocks {
             return Err(JournalError::LogFull { needed_blocks: blocks, room_blocks: self.room_blocks });

@@ -5,6 +5,7 @@ use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 use uxfs_block::{
     cache::{Piece, logged::EditLog},
     contents_io::TransactionMark,
+    self_check,
 };
 use uxfs_format::{
     log::{free_extent::FreedExtent, item::ItemType},
@@ -174,8 +175,8 @@ impl<'j> Ticket<'j> {
 
     /// Hands everything to the checkpoint.
     pub fn commit(mut self) {
-        debug_assert_eq!(Rc::strong_count(&self.edits), 1, "no buffer is being changed any more");
-        debug_assert!(
+        self_check!(Rc::strong_count(&self.edits) == 1, "no buffer is being changed any more");
+        self_check!(
             self.place.is_none() || self.used_bytes() <= self.reserved_bytes,
             "{} bytes in the log, {} were claimed",
             self.used_bytes(),

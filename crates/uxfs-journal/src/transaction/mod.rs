@@ -4,7 +4,10 @@
 //! remember the ranges that change; of a logged transaction exactly those ranges go into the journal. In bulk mode (an
 //! image that no one can see before it is finished) nothing is recorded.
 
-use uxfs_block::cache::{Cache, EditBuffer, Piece};
+use uxfs_block::{
+    cache::{Cache, EditBuffer, Piece},
+    self_check,
+};
 use uxfs_format::{fault::Structure, geometry::Geometry, units::Sector};
 
 use crate::{
@@ -102,7 +105,7 @@ impl<'fs> TransactionBuffers<'fs> {
     #[inline]
     fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let Recording::Logged(ticket) = &self.recording else {
-            self.debug_assert_open();
+            self.assert_open();
             let newest = match &self.recording {
                 Recording::Nothing { newest } => Some(*newest),
                 _ => None,
@@ -139,8 +142,8 @@ impl<'fs> TransactionBuffers<'fs> {
 
     /// A change that is made while nothing may be changed would be in no checkpoint.
     #[inline]
-    fn debug_assert_open(&self) {
-        debug_assert!(
+    fn assert_open(&self) {
+        self_check!(
             !matches!(self.recording, Recording::Closed),
             "a change after the commit is in no checkpoint"
         );
@@ -148,7 +151,7 @@ impl<'fs> TransactionBuffers<'fs> {
 
     fn create_cached(&mut self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let Recording::Logged(ticket) = &mut self.recording else {
-            self.debug_assert_open();
+            self.assert_open();
             return Ok(self.cache.create(pieces, structure as u16)?);
         };
         let journal = ticket.journal();

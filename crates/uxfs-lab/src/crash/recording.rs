@@ -56,7 +56,7 @@ impl Event {
             }
             Self::Flush | Self::Mark(_) => Ok(()),
         };
-        debug_assert!(done.is_ok());
+        assert!(done.is_ok());
     }
 
     /// Whether it changes contents.

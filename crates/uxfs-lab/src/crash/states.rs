@@ -218,7 +218,7 @@ fn tear(image: &mut Image, offset_bytes: u64, bytes: &[u8], sector_bytes: usize,
         };
         if is_there {
             let done = image.write(offset_bytes + index * sector_bytes as u64, sector);
-            debug_assert!(done.is_ok());
+            assert!(done.is_ok());
         }
     }
 }

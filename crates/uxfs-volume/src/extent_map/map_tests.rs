@@ -114,7 +114,7 @@ fn between(list: &[Extent], range: &Range<usize>, added: usize) -> Vec<Extent> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 48 } else { 1000 }))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn maps_hold_what_lists_hold(steps in steps(), initial in 0..3000_usize) {
         let cache = cache();

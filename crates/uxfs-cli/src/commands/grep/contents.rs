@@ -29,8 +29,7 @@ pub struct LeftOut {
 impl LeftOut {
     /// Zeros that were left out before a place in the stream. Places come in order.
     pub fn before(&mut self, stream_bytes: u64) -> u64 {
-        while let Some((at, count)) = self.places.front().copied().filter(|(at, _)| *at < stream_bytes) {
-            debug_assert!(at < stream_bytes);
+        while let Some((_, count)) = self.places.front().copied().filter(|(at, _)| *at < stream_bytes) {
             self.before = self.before.saturating_add(count);
             self.places.pop_front();
         }

@@ -1,5 +1,6 @@
 //! Taking blocks out of free extents and putting them back: both trees, and the counts of the header.
 
+use uxfs_block::self_check;
 use uxfs_format::{
     btree::{
         BtreeKind,
@@ -43,7 +44,7 @@ impl GroupEdit<'_, '_> {
             return Ok(Some(choice));
         }
         let at = cursor.seek_exact(choice.from.start)?;
-        debug_assert_eq!(at, Some(choice.from.into()), "it has just been looked up");
+        self_check!(at == Some(choice.from.into()), "it has just been looked up");
         take_by_block(&mut cursor, &choice)?;
         drop(cursor);
         self.take_by_length(&choice)?;
