@@ -1,6 +1,8 @@
 //! Logs of kernel mounts that were cut off: our recovery makes of them what the kernel's does. `cargo xtask linux-logs` tries
 //! as many as wanted.
 
+use std::path::PathBuf;
+
 use uxfs_lab::linux_logs::{
     self, Tally,
     crashes::{CrashTally, during_recovery},
@@ -22,10 +24,15 @@ fn a_few_logs_of_linux_are_recovered_as_linux_does() {
     let mut random = seed.random();
     let mut tally = Tally::default();
     for _ in 0..3 {
-        linux_logs::run(random.next_u64(), 2, None, &mut tally).unwrap();
+        linux_logs::run(random.next_u64(), 2, kept().as_deref(), &mut tally).unwrap();
     }
     judges::judged("kernel", &format!("recovery of its logs: {tally:?}"));
     assert!(tally.logs >= 3, "{tally:?}");
+}
+
+/// Where images stay that something is wrong with: `UXFS_KEEP_DIR`.
+fn kept() -> Option<PathBuf> {
+    std::env::var_os("UXFS_KEEP_DIR").map(PathBuf::from)
 }
 
 #[test]
@@ -43,7 +50,8 @@ fn crashes_during_recovery_change_nothing_of_what_it_comes_to() {
         &[Judge::Kernel, Judge::Mkfs, Judge::XfsIo],
         "crashes while a log of Linux is recovered",
     ) {
-        linux_logs::with_dirty_image(5, None, |image| during_recovery(image, 30, 5, &mut tally)).unwrap();
+        linux_logs::with_dirty_image(5, kept().as_deref(), |image| during_recovery(image, 30, 5, &mut tally))
+            .unwrap();
     }
     judges::judged("xfs_repair", &format!("crashes during recovery: {tally:?}"));
 }

@@ -6,7 +6,8 @@
 use std::{
     env,
     ffi::OsStr,
-    fs,
+    fs::{self, File},
+    io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -168,8 +169,20 @@ impl Judge {
 
     /// A command that runs the tool, or the bare name where it is missing (so that running it says so).
     pub fn command(self) -> Command {
-        Command::new(self.path().unwrap_or_else(|| self.name().into()))
+        let path = self.path().unwrap_or_else(|| self.name().into());
+        without_shell(&path).unwrap_or_else(|| Command::new(path))
     }
+}
+
+/// What a script of `xtask/src/judges.rs` runs: a shell takes longer to start than most tools to do their work.
+fn without_shell(script: &Path) -> Option<Command> {
+    let mut head = String::new();
+    File::open(script).ok()?.take(4096).read_to_string(&mut head).ok()?;
+    let words: Vec<&str> = head.strip_prefix("#!/bin/sh\nexec '")?.split('\'').collect();
+    let [loader, " --library-path ", libraries, " ", tool, _] = words[..] else { return None };
+    let mut command = Command::new(loader);
+    command.args(["--library-path", libraries, tool]);
+    Some(command)
 }
 
 /// The folder that `cargo xtask judges` fills: `UXFS_JUDGES_DIR`, else one among the user's caches, which other checkouts find.

@@ -22,7 +22,7 @@ fn every_structure_of_the_golden_images_reads_as_xfs_db_reads_it() {
         let path = image.unpacked().unwrap();
         let device = SyncDevice::open_read_only(&path, 0).unwrap();
         // The same tree in another geometry has been compared.
-        let step = if image.is_lean() && step > 1 { 4 * step } else { step };
+        let step = if image.is_lean() && step > 1 { 8 * step } else { step };
         let report = inspect_diff::compare(&device, &path, step).unwrap();
         let (values, structures) = (report.values(), report.structures());
         println!("{}: {values} values of {structures} structures", image.name());

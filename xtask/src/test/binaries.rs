@@ -29,11 +29,11 @@ pub enum Listed {
     Own,
 }
 
-/// Builds the test binaries of the workspace, and the program that they run.
+/// Builds the test binaries of the workspace, and the program that they run. Gives the warnings too: `xtask/rustc` lints what it compiles.
 ///
 /// # Errors
 /// Something does not build.
-pub fn build(cargo: &OsStr, workspace: &Path) -> Result<Vec<Binary>> {
+pub fn build(cargo: &OsStr, workspace: &Path) -> Result<(Vec<Binary>, Vec<String>)> {
     let mut command = Command::new(cargo);
     command.args([
         "test",
@@ -42,13 +42,22 @@ pub fn build(cargo: &OsStr, workspace: &Path) -> Result<Vec<Binary>> {
         "--workspace",
         "--no-run",
         "--locked",
-        "--message-format=json-render-diagnostics",
+        "--message-format=json",
     ]);
     let output = command.current_dir(workspace).stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "{command:?}: {}", output.status);
-    let binaries: Vec<Binary> = String::from_utf8(output.stdout)?.lines().filter_map(binary_of).collect();
+    let printed = String::from_utf8(output.stdout)?;
+    let said = || printed.lines().filter_map(diagnostic_of).collect::<String>();
+    ensure!(output.status.success(), "{}{command:?}: {}", said(), output.status);
+    let binaries: Vec<Binary> = printed.lines().filter_map(binary_of).collect();
     ensure!(!binaries.is_empty(), "{command:?} named no test binary");
-    Ok(binaries)
+    Ok((binaries, printed.lines().filter_map(diagnostic_of).collect()))
+}
+
+/// What the compiler says in one of cargo's messages: where all is built, a warning.
+fn diagnostic_of(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_said = message["reason"] == "compiler-message";
+    message["message"]["rendered"].as_str().filter(|_| is_said).map(str::to_owned)
 }
 
 /// The test binary in one of cargo's messages.
@@ -105,6 +114,14 @@ mod tests {
         assert_eq!(binary_of(&line(false, "\"/t/uxfs\"")), None);
         assert_eq!(binary_of(&line(true, "null")), None);
         assert_eq!(binary_of(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn what_the_compiler_says_is_kept() {
+        let line =
+            r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"unused"},"target":{}}"#;
+        assert_eq!(diagnostic_of(line), Some("unused".to_owned()));
+        assert_eq!(diagnostic_of(r#"{"reason":"build-finished","success":true}"#), None);
     }
 
     #[test]

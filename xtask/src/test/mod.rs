@@ -75,24 +75,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let set_up = |command: &mut Command| environment.set(command);
     let (outcomes, lints) = thread::scope(|scope| {
         let judges = scope.spawn(|| judges::set_up(&directory));
-        let binaries = binaries::build(&cargo, &workspace);
+        let built = binaries::build(&cargo, &workspace);
         println!("{:5} s  built", started.elapsed().as_secs());
-        let lints = (is_whole && binaries.is_ok())
-            .then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
+        let lints =
+            (is_whole && built.is_ok()).then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
         let judges = judges.join().expect("it does not panic");
-        let test = || -> Result<Vec<Outcome>> {
-            let binaries = binaries?;
+        let test = || -> Result<(Vec<Outcome>, Vec<String>)> {
+            let (binaries, warnings) = built?;
             match judges {
                 Err(error) if !is_required => println!("{error:#}"),
                 judges => judges?,
             }
             judges::report(&directory);
             let listed = list(binaries, &arguments.names)?;
-            processes::run(&schedule::plan(&listed, &times), &cargo, set_up)
+            Ok((processes::run(&schedule::plan(&listed, &times), &cargo, set_up)?, warnings))
         };
         (test(), lints.map(|lints| lints.join().expect("it does not panic")))
     });
-    let (outcomes, lints) = (outcomes?, lints.transpose()?.unwrap_or_default());
+    let ((outcomes, warnings), mut lints) = (outcomes?, lints.transpose()?.unwrap_or_default());
+    if is_whole {
+        lints.failures.extend(warnings.into_iter().map(|warning| format!("lints of tests:\n{warning}")));
+    }
     if arguments.times {
         if is_whole {
             times = Times::default();

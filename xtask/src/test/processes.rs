@@ -28,7 +28,7 @@ const WAITING: usize = 3;
 /// A test that runs longer hangs: the longest takes a tenth of this.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// How often a running process is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Result of one process.
 #[derive(Debug)]

@@ -114,7 +114,7 @@ fn a_leaf_splits_and_joins_without_its_removed_entries() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(25))]
     #[test]
     fn changes_equal_the_model(steps in prop::collection::vec((prop::bool::weighted(0.5), 0_u32..600), 1..1500)) {
         let mut block = node_leaf();

@@ -82,7 +82,7 @@ fn long_reads_give_what_was_written() {
 #[test]
 fn a_read_shows_no_other_files_bytes() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    const ROUNDS: usize = 150;
+    const ROUNDS: usize = 80;
     // The other file soon needs the blocks that are given up.
     let served = Served::new("lending-races", 300);
     served.used("nouring", |root| {
