@@ -300,8 +300,8 @@ fn fsck_of_util_linux_calls_it() {
 
 /// A tool of xfsprogs.
 fn theirs(tool: &str, arguments: &[&str]) -> Output {
-    let repair = Judge::XfsRepair.command().get_program().to_owned();
-    Command::new(Path::new(&repair).with_file_name(tool)).args(arguments).output().unwrap()
+    let repair = Judge::XfsRepair.path().unwrap();
+    Command::new(repair.with_file_name(tool)).args(arguments).output().unwrap()
 }
 
 fn printed(output: &Output) -> String {

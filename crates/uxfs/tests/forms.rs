@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::{fs::FileExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -216,10 +216,11 @@ fn golden_images_are_listed_in_all_forms() {
 /// A disk with two partitions, the second of which is the image; with its own size.
 fn partitioned(folder: &Path, plain: &Path, kind: &str) -> PathBuf {
     let disk = folder.join("disk");
-    let image = fs::read(plain).unwrap();
+    let image = File::open(plain).unwrap();
+    let image_bytes = image.metadata().unwrap().len();
     let file = File::create(&disk).unwrap();
-    file.set_len(image.len() as u64 + 12 * MEBIBYTE).unwrap();
-    let mebibytes = image.len() as u64 / MEBIBYTE;
+    file.set_len(image_bytes + 12 * MEBIBYTE).unwrap();
+    let mebibytes = image_bytes / MEBIBYTE;
     let script = match kind {
         "gpt" => {
             format!("label: gpt\nstart=1M, size=2M, name=boot\nstart=5M, size={mebibytes}M, name=root\n")
@@ -230,11 +231,7 @@ fn partitioned(folder: &Path, plain: &Path, kind: &str) -> PathBuf {
     let mut sfdisk = sfdisk.args(["-q", "--wipe", "never"]).arg(&disk).stdin(Stdio::piped()).spawn().unwrap();
     sfdisk.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     assert!(sfdisk.wait().unwrap().success());
-    for (number, chunk) in image.chunks(1 << 20).enumerate() {
-        if chunk.iter().any(|byte| *byte != 0) {
-            file.write_all_at(chunk, (5 + number as u64) * MEBIBYTE).unwrap();
-        }
-    }
+    sparse::copy_part(&image, 0..image_bytes, &file, 5 * MEBIBYTE).unwrap();
     disk
 }
 

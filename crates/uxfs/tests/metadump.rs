@@ -9,6 +9,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use uxfs_block::zeros::is_zero;
 use uxfs_testkit::{
     golden::GoldenImage,
     image::memory_folder,
@@ -109,7 +110,6 @@ fn blocks_are_theirs_and_as_they_were() {
             });
         }
         // Whatever was not dumped is zero.
-        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
         compare(&at("ours.by-ours"), &image, |offset, ours, _| assert!(is_zero(ours), "{name}: {offset}"));
         compare(&at("ours.by-ours"), &at("theirs.by-ours"), |offset, ours, theirs| {
             assert!(is_zero(theirs) && !is_zero(ours), "{name}: {offset} is missing or another");

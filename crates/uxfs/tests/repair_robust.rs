@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use uxfs_block::zeros::is_zero;
 use uxfs_testkit::{
     golden::GoldenImage,
     image::memory_folder,
@@ -134,7 +135,7 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
     let before = Contents::read(&image).unwrap();
     let mut punched = 0;
     for (number, page) in before.to_bytes().chunks(4096).enumerate() {
-        if page.iter().all(|byte| *byte == 0) {
+        if is_zero(page) {
             let from = u64::try_from(number).unwrap() * 4096;
             let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(&file, flags, from, 4096).unwrap();
@@ -201,7 +202,7 @@ fn punch(image: &Path, before: &Contents) {
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     let (before, after) = (before.to_bytes(), fs::read(image).unwrap());
     let pages = (0_u64..).step_by(4096).zip(before.chunks(4096).zip(after.chunks(4096)));
-    let changed = pages.filter(|(_, (old, new))| old != new && old.iter().any(|byte| *byte != 0));
+    let changed = pages.filter(|(_, (old, new))| old != new && !is_zero(old));
     let mut count = 0;
     for (from, _) in changed.filter(|(from, _)| *from > 0) {
         rustix::fs::fallocate(&file, flags, from, 4096).unwrap();

@@ -14,6 +14,7 @@ use uxfs_block::{
     device::{BlockDevice, DeviceError, DeviceOperation, ReadSegment},
     engine::sync::SyncDevice,
     ranges::RangeSet,
+    zeros::is_zero,
 };
 use uxfs_extract::directory::{DirectoryOptions, DirectorySink};
 use uxfs_rescue::{
@@ -249,11 +250,10 @@ impl Truth {
             found.read_exact_at(&mut other, start).unwrap();
             for part in missing.within(start..start + length) {
                 let part = (part.start - start) as usize..(part.end - start) as usize;
-                assert!(other[part.clone()].iter().all(|byte| *byte == 0), "{path}: not zeros at {part:?}");
+                assert!(is_zero(&other[part.clone()]), "{path}: not zeros at {part:?}");
                 one[part].fill(0);
             }
-            let differs = one.iter().zip(&other).position(|(one, other)| one != other);
-            assert_eq!(differs, None, "{path}: wrong bytes behind {start}");
+            assert!(one == other, "{path}: wrong bytes behind {start}");
         }
     }
 }
