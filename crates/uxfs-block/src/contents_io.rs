@@ -3,7 +3,7 @@
 //! A transaction holds the commit lock, and mostly allocation groups. A checkpoint waits for the commit lock, and all other
 //! threads wait for the checkpoint: contents are slow to move, so they move before a transaction, after it, or between two of its
 //! steps. The journal marks a thread as long as the thread holds a place in the checkpoint that is being filled; every function
-//! that moves contents calls [`assert_outside_transaction`]. Where self-checks are off, neither does anything.
+//! that moves contents calls [`assert_outside_transaction`]. Both are no-ops when self-checks are off.
 
 use std::marker::PhantomData;
 
@@ -58,7 +58,7 @@ impl Drop for TransactionMark {
     }
 }
 
-/// Panics where self-checks are on and the calling thread holds a transaction. `action` says what it was about to do.
+/// Panics if self-checks are on and the calling thread holds a transaction. `action` says what it was about to do.
 #[inline]
 #[track_caller]
 pub fn assert_outside_transaction(action: &str) {

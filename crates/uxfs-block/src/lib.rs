@@ -19,7 +19,7 @@
 //! | [`words`] | errors of the host in words |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
-//! | [`self_checks`] | whether the program checks its own rules while it runs |
+//! | [`self_checks`] | run-time checks of internal invariants |
 //! | [`contents_io`] | a self-check: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |

@@ -1,7 +1,7 @@
 //! The order in which locks are acquired.
 //!
 //! A thread that holds a lock waits only for locks with a higher [`LockKey`]. So threads never wait for each other in a
-//! circle. Where [`self_checks`] are on, it is checked each time a lock is waited for; else nothing is kept.
+//! circle. With [`self_checks`] on, every wait checks the order; otherwise no list of held locks is kept.
 //!
 //! Two rules belong to the commit locks: a thread that holds all of them holds no single one, and may lock groups in any
 //! order, because no other transaction is under way. A lock that is taken without waiting (`try_lock`, or one that no
@@ -60,7 +60,7 @@ pub enum LockKey {
 /// Says that the thread holds a lock, until it is dropped.
 #[must_use]
 pub struct HeldLock {
-    /// What the thread's list has of it, if anything.
+    /// Its entry in the thread's list of held locks; `None` when self-checks are off.
     listed: Option<LockKey>,
     /// A lock is released by the thread that took it.
     stays: PhantomData<MutexGuard<'static, ()>>,

@@ -1,15 +1,14 @@
-//! Whether the program checks its own rules while it runs: the order of locks, the log space that a transaction claimed, no contents
-//! moved under a transaction.
+//! Run-time checks of internal invariants: lock order, log reservations, no I/O of contents inside a transaction.
 //!
-//! They are on where `UXFS_SELF_CHECKS` is set, as `cargo xtask test` does, and in builds with debug assertions. A release build thus
-//! is tested as users get it. Where they are off, each costs a load and a branch.
+//! Set `UXFS_SELF_CHECKS=1` to turn them on, as `cargo xtask test` does; builds with debug assertions always have them. So the
+//! tests check the release build. A check that is off costs a load and a branch.
 
 use std::{
     env,
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
-/// Turns the checks on. `0` is as if it were not set.
+/// Environment variable that turns the checks on; `0` leaves them off.
 pub const VARIABLE: &str = "UXFS_SELF_CHECKS";
 
 const UNKNOWN: u8 = 0;
@@ -18,7 +17,7 @@ const ON: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether they are on. The environment is asked once.
+/// Whether self-checks are on. Reads the environment once.
 #[inline]
 pub fn are_on() -> bool {
     match STATE.load(Relaxed) {
@@ -34,7 +33,7 @@ fn ask() -> bool {
     are_on
 }
 
-/// [`assert!`] where the checks are on.
+/// [`assert!`], if self-checks are on.
 #[macro_export]
 macro_rules! self_check {
     ($($rule:tt)*) => {

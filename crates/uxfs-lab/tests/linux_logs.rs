@@ -30,7 +30,7 @@ fn a_few_logs_of_linux_are_recovered_as_linux_does() {
     assert!(tally.logs >= 3, "{tally:?}");
 }
 
-/// Where images stay that something is wrong with: `UXFS_KEEP_DIR`.
+/// Directory for images of failed tests, from `UXFS_KEEP_DIR`.
 fn kept() -> Option<PathBuf> {
     std::env::var_os("UXFS_KEEP_DIR").map(PathBuf::from)
 }

@@ -174,7 +174,7 @@ impl Judge {
     }
 }
 
-/// What a script of `xtask/src/judges.rs` runs: a shell takes longer to start than most tools to do their work.
+/// The command that a script of `xtask/src/judges.rs` runs. Tests run judges thousands of times, so they skip the shell.
 fn without_shell(script: &Path) -> Option<Command> {
     let mut head = String::new();
     File::open(script).ok()?.take(4096).read_to_string(&mut head).ok()?;

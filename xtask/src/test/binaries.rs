@@ -29,7 +29,8 @@ pub enum Listed {
     Own,
 }
 
-/// Builds the test binaries of the workspace, and the program that they run. Gives the warnings too: `xtask/rustc` lints what it compiles.
+/// Builds the test binaries of the workspace and the program that they run. Returns the compiler's warnings too, lints among them
+/// (`xtask/rustc`).
 ///
 /// # Errors
 /// Something does not build.
@@ -53,7 +54,7 @@ pub fn build(cargo: &OsStr, workspace: &Path) -> Result<(Vec<Binary>, Vec<String
     Ok((binaries, printed.lines().filter_map(diagnostic_of).collect()))
 }
 
-/// What the compiler says in one of cargo's messages: where all is built, a warning.
+/// The compiler's diagnostic in one of cargo's messages.
 fn diagnostic_of(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_said = message["reason"] == "compiler-message";

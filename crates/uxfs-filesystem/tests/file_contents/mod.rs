@@ -31,7 +31,7 @@ pub fn linux_recovers(image: &TestImage, models: &[Model]) {
     linux_reads_as(image, models, Access::ReadWrite);
 }
 
-/// Where two contents differ. Most are equal, which takes no loop over bytes.
+/// Index of the first byte that differs. Compares whole slices first: test programs are not optimised.
 pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
     let differs = |at: &usize| found.get(*at) != expected.get(*at);
     (found != expected).then(|| (0..found.len().max(expected.len())).find(differs)).flatten()

@@ -15,7 +15,7 @@ impl Model {
         self.bytes.len()
     }
 
-    /// Whether these bytes lie there; zeros follow the end.
+    /// Whether the file has these bytes at offset `at`, with zeros past EOF.
     pub fn holds(&self, at: usize, bytes: &[u8]) -> bool {
         let end = (at + bytes.len()).min(self.size());
         let known = &self.bytes[at.min(end)..end];

@@ -283,7 +283,7 @@ impl Manifest {
         Ok(Self { header, entries: entries? })
     }
 
-    /// Writes what [`read`](Self::read) reads, with this level of zstd.
+    /// Writes the file that [`read`](Self::read) reads, compressed with this level of zstd.
     ///
     /// # Errors
     /// Writing fails.

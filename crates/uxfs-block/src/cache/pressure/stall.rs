@@ -16,8 +16,9 @@ const TRIGGER: &[u8] = b"some 100000 2000000\0";
 /// The share of time with a stall that counts where there is no trigger: the same.
 const STALL_SHARE: f64 = 0.05;
 
-/// A file of stall figures: with a trigger where the kernel grants one, otherwise read now and then; or none at all. It is set only at the
-/// first look, a second after the start: a process that ends with a trigger waits some 10 ms for the kernel to remove it.
+/// A pressure file, read every second until the kernel accepts a trigger on it; or none at all. The first call of
+/// [`has_stalled`](Self::has_stalled), a second after the start, sets the trigger: a process that exits with one waits about 10 ms for the
+/// kernel to remove it.
 #[derive(Debug)]
 pub struct StallSource {
     kind: Kind,
