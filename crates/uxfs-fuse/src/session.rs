@@ -51,6 +51,8 @@ use crate::{
 const USUAL_THREADS: usize = 9;
 /// Threads with a ring, where the mount does not say how many.
 const USUAL_RING_THREADS: u16 = 8;
+/// Entries of one queue, at least.
+const LEAST_RING_ENTRIES: u16 = 2;
 /// Entries of one queue, at most.
 const MOST_RING_ENTRIES: u16 = 8;
 /// Sequential reads come in requests of so many bytes, a few at a time.
@@ -137,7 +139,7 @@ pub fn serve<S: Served>(
         let channel = DeviceChannel::new(device.into(), most_bytes, pipes.next(), Arc::clone(&turns));
         channel.map_err(SessionError::Memory)
     };
-    let others = devices.map(&mut channel).collect::<Result<_, _>>()?;
+    let others: Vec<_> = devices.map(&mut channel).collect::<Result<_, _>>()?;
     if !server.settings().has_rings {
         rings.clear();
     }
@@ -147,7 +149,7 @@ pub fn serve<S: Served>(
         server.offer_rings();
     }
     let worker = first.as_fd().try_clone_to_owned().map_err(SessionError::Descriptor)?;
-    let worker = server.notifier().worker(worker);
+    let worker = server.notifier().worker(worker, 1 + others.len() + rings.len());
     let mut first = channel(first)?;
     let (stop, gate) = (AtomicBool::new(false), Gate::default());
     let outcome = thread::scope(|scope| {
@@ -319,7 +321,8 @@ fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChannel> {
         return Vec::new();
     }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
-    let entries = all.div_ceil(queues).clamp(1, MOST_RING_ENTRIES);
+    // While the request in one waits for the kernel to write its cache back, the other takes what it writes.
+    let entries = all.div_ceil(queues).clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES);
     let callers: Vec<Arc<Callers>> = (0..queues).map(|_| Arc::default()).collect();
     let of_all = (0..entries).flat_map(|_| (0..queues).zip(&callers));
     let channels =

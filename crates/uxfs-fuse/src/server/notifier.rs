@@ -6,7 +6,7 @@
 //! waits until nothing of the file is cached.
 //!
 //! Invariants:
-//! 1. The request that waits is answered after [`PATIENCE`] at the latest.
+//! 1. The request that waits is answered after [`PATIENCE`] at the latest, also where no thread is left for what the kernel writes.
 //! 2. The thread that writes to the device answers no requests: the kernel sends what it writes back before the write returns.
 
 use std::{
@@ -23,18 +23,27 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::protocol::notification::{InvalidateRange, Notification};
 
-/// Writing back takes some milliseconds. A caller does not wait longer than this for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Writing back takes some milliseconds, and seconds where the machine has too much to do. A caller does not wait longer than this for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Where one thread answers all requests, what the kernel writes is not answered meanwhile.
+const PATIENCE_OF_ONE_THREAD: Duration = Duration::from_secs(1);
 /// Files that wait to be dropped.
 const MOST_WAITING: usize = 64;
 
 /// A node, what of it is to be dropped, and where its end is told.
 type Task = (u64, InvalidateRange, Option<SyncSender<()>>);
 
+/// Where tasks are left, and how long their end is waited for.
+#[derive(Debug, Clone)]
+struct Tasks {
+    sender: SyncSender<Task>,
+    patience: Duration,
+}
+
 /// Where requests leave tasks.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    tasks: Mutex<Option<SyncSender<Task>>>,
+    tasks: Mutex<Option<Tasks>>,
     device: RwLock<Option<Arc<OwnedFd>>>,
 }
 
@@ -46,11 +55,12 @@ pub struct Worker {
 }
 
 impl Notifier {
-    /// What does its tasks from now on, over a descriptor of the mount.
-    pub fn worker(&self, device: OwnedFd) -> Worker {
+    /// What does its tasks from now on, over a descriptor of a mount whose requests so many threads answer.
+    pub fn worker(&self, device: OwnedFd, threads: usize) -> Worker {
         let (sender, tasks) = sync_channel(MOST_WAITING);
         let device = Arc::new(device);
-        *self.tasks.lock() = Some(sender);
+        let patience = if threads > 1 { PATIENCE } else { PATIENCE_OF_ONE_THREAD };
+        *self.tasks.lock() = Some(Tasks { sender, patience });
         *self.device.write() = Some(Arc::clone(&device));
         Worker { tasks, device }
     }
@@ -73,7 +83,7 @@ impl Notifier {
     /// to give the inode up, and waits for the answer first.
     pub fn forget_attributes_soon(&self, node_id: u64) {
         if let Some(tasks) = &*self.tasks.lock() {
-            let _ = tasks.try_send((node_id, InvalidateRange::AttributesOnly, None));
+            let _ = tasks.sender.try_send((node_id, InvalidateRange::AttributesOnly, None));
         }
     }
 
@@ -81,9 +91,9 @@ impl Notifier {
     /// wait, or it takes too long.
     pub fn write_and_drop_contents(&self, node: u64) -> bool {
         let (done, wait) = sync_channel(1);
-        let Some(tasks) = self.tasks.lock().clone() else { return false };
-        tasks.try_send((node, InvalidateRange::From(0), Some(done))).is_ok()
-            && wait.recv_timeout(PATIENCE).is_ok()
+        let Some(Tasks { sender, patience }) = self.tasks.lock().clone() else { return false };
+        sender.try_send((node, InvalidateRange::From(0), Some(done))).is_ok()
+            && wait.recv_timeout(patience).is_ok()
     }
 }
 
@@ -119,11 +129,11 @@ mod tests {
         let notifier = Notifier::default();
         assert!(!notifier.write_and_drop_contents(5));
         let (read, write) = std::io::pipe().unwrap();
-        let worker = notifier.worker(write.into());
+        let worker = notifier.worker(write.into(), 1);
         // Without a worker that works.
         let begun = Instant::now();
         assert!(!notifier.write_and_drop_contents(5));
-        assert!(begun.elapsed() >= PATIENCE);
+        assert!(begun.elapsed() >= PATIENCE_OF_ONE_THREAD);
         thread::scope(|scope| {
             scope.spawn(move || worker.work());
             assert!(notifier.write_and_drop_contents(7));
