@@ -76,6 +76,7 @@ impl Server {
                 }
             }
         };
+        self.nodes.will_list(node);
         self.file_system.read_entries(&directory, read.offset_bytes, visit).map_err(number)?;
         let used_bytes = filled(&buffer, refused)?;
         reply.advance(used_bytes);
@@ -95,6 +96,7 @@ impl Server {
         }
         let directory = self.opened(read.handle, node)?;
         let room = reply.room(read.size_bytes as usize);
+        self.nodes.will_list(node);
         let (names, entries) = self.entries_for(&directory, read.offset_bytes, room.len())?;
         let mut buffer = DirectoryBuffer::new(room);
         let mut refused = None;

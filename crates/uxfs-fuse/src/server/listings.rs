@@ -1,5 +1,12 @@
-//! Whether a listing of a directory names its entries only, or gives their attributes, too.
+//! Listings of directories: what is told in them, and when the kernel must forget what it remembers of one.
 //!
+//! **What the kernel remembers** of a listing it compares with the directory where a program begins to list, and not where it goes on. If one
+//! program lists while another changes a name and then lists, the second one begins with what the server says, and goes on with what the first
+//! one has read before the change (seen on Linux 6.18): it does not see its own change. So where names change after a listing, the kernel
+//! is told, before the change is answered, to forget the first page of what it remembers. Who looks for a place in a listing without its first
+//! page asks the server.
+//!
+//! **Attributes.** A listing names its entries only, or gives their attributes, too.
 //! The kernel asks for both in one request. Attributes spare the program that lists a request for each file, if it looks at the files, as
 //! `ls -l` does; they cost several times as much as names for a program that does not, as `find`. The kernel cannot know it, and neither can
 //! one request; but a program does to one directory what it did to the one before. So the first listing of a thread names its entries only,
@@ -10,6 +17,8 @@
 //!    guess for each other.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::protocol::request::{Operation, Request};
 
 /// Threads that are remembered, at most.
 const PLACES: usize = 1024;
@@ -54,6 +63,12 @@ impl Listings {
     fn place(&self, thread: u32) -> Option<&AtomicU64> {
         self.threads.get(thread as usize % PLACES)
     }
+}
+
+/// Whether an operation changes names in the directories of [`uncounted_nodes`](super::told::uncounted_nodes).
+pub fn changes_names(request: &Request<'_>) -> bool {
+    use Operation as O;
+    !matches!(request.operation, O::SetExtendedAttribute(_) | O::RemoveExtendedAttribute(_) | O::Ioctl(_))
 }
 
 #[cfg(test)]

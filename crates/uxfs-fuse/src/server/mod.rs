@@ -338,8 +338,12 @@ fn answer(server: &Server, request: &[u8], reply: &mut ReplyBuffer<'_>) -> Answe
         _ => {}
     }
     let answered = server.dispatch(&request, reply);
+    let changes_names = listings::changes_names(&request);
     for node in told::uncounted_nodes(&request).into_iter().flatten() {
-        if server.told.has_changed(node) {
+        let has_changed = server.told.has_changed(node);
+        if changes_names && server.nodes.was_listed(node) {
+            server.notifier.forget_listing(node);
+        } else if has_changed {
             server.notifier.forget_attributes(node);
         }
     }

@@ -9,8 +9,12 @@
 //!    back.
 //! 4. **A bare node has no extended attribute.** The kernel asks for attributes again and again; of a bare node the answer is known. A node
 //!    becomes bare only if no attribute was set in its part of the table since its inode was looked at, and is dressed before one is set.
+//! 5. A directory counts as listed from before its names are read until the kernel is told that they have changed.
 
-use std::collections::hash_map::{Entry, HashMap};
+use std::{
+    collections::hash_map::{Entry, HashMap},
+    sync::atomic::{AtomicBool, Ordering::AcqRel},
+};
 
 use parking_lot::Mutex;
 use uxfs_filesystem::inode::table::InodeHandle;
@@ -30,6 +34,8 @@ struct Group {
     lookups: [u32; NEIGHBOURS],
     /// A bit for each that has no extended attribute.
     bare: u8,
+    /// A bit for each directory whose names were read.
+    listed: u8,
 }
 
 #[derive(Debug, Default)]
@@ -54,13 +60,15 @@ pub struct Moment(u64);
 pub struct Nodes {
     root: InodeNumber,
     shards: Box<[Mutex<Shard>]>,
+    is_root_listed: AtomicBool,
 }
 
 impl Nodes {
     /// Of a file system with this root directory.
     #[must_use]
     pub fn new(root: InodeNumber) -> Self {
-        Self { root, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { root, shards, is_root_listed: AtomicBool::new(false) }
     }
 
     /// The inode of a node.
@@ -124,6 +132,31 @@ impl Nodes {
         let result = change();
         self.change(inode, Shard::end_change);
         result
+    }
+
+    /// Names of a directory are about to be read for a reply.
+    pub fn will_list(&self, node: u64) {
+        self.set_listed(node, true);
+    }
+
+    /// Names of a directory have changed. Gives whether any were read since the last change.
+    #[must_use]
+    pub fn was_listed(&self, node: u64) -> bool {
+        self.set_listed(node, false)
+    }
+
+    /// Gives what it was.
+    fn set_listed(&self, node: u64, is_listed: bool) -> bool {
+        if node == ROOT_NODE_ID {
+            return self.is_root_listed.swap(is_listed, AcqRel);
+        }
+        let (group, place) = place_of(node);
+        self.change(InodeNumber::new(node), |shard| {
+            let Some(group) = shard.groups.get_mut(&group) else { return true };
+            let before = group.listed;
+            group.listed = before & !(1 << place) | u8::from(is_listed) << place;
+            before & (1 << place) != 0
+        })
     }
 
     /// The kernel forgets so many replies. Gives whether an inode without names may go now.
@@ -202,6 +235,7 @@ impl Shard {
             }
             if left == 0 {
                 group.bare &= !(1 << place);
+                group.listed &= !(1 << place);
                 if group.lookups == [0; NEIGHBOURS] {
                     entry.remove();
                 }
@@ -281,6 +315,25 @@ mod tests {
         // The root is never bare: it is not counted.
         nodes.remember(InodeNumber::new(128), Some(moment));
         assert!(!nodes.is_bare(1) && !nodes.is_bare(128));
+    }
+
+    #[test]
+    fn invariant_5_a_directory_is_listed_until_its_names_change() {
+        let nodes = nodes();
+        nodes.remember(InodeNumber::new(131), None);
+        nodes.remember(InodeNumber::new(132), None);
+        for node in [ROOT_NODE_ID, 131] {
+            assert!(!nodes.was_listed(node));
+            nodes.will_list(node);
+            assert!(!nodes.was_listed(132));
+            assert!(nodes.was_listed(node) && !nodes.was_listed(node), "{node}");
+        }
+        nodes.will_list(131);
+        nodes.forget(131, 1);
+        nodes.remember(InodeNumber::new(131), None);
+        assert!(!nodes.was_listed(131));
+        // One that the table does not have.
+        assert!(nodes.was_listed(500));
     }
 
     #[test]

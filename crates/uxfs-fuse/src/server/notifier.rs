@@ -79,6 +79,14 @@ impl Notifier {
         }
     }
 
+    /// As [`forget_attributes`](Self::forget_attributes), and the beginning of what the kernel remembers of a listing of the directory:
+    /// see [`listings`](super::listings).
+    pub fn forget_listing(&self, node_id: u64) {
+        if let Some(device) = &*self.device.read() {
+            send(device, node_id, InvalidateRange::Bytes { offset_bytes: 0, size_bytes: 1 });
+        }
+    }
+
     /// As [`forget_attributes`](Self::forget_attributes), after the request has been answered, where not too many wait: the kernel may be about
     /// to give the inode up, and waits for the answer first.
     pub fn forget_attributes_soon(&self, node_id: u64) {

@@ -8,7 +8,8 @@
 //! 1. A bit is set before the attributes are read, and looked at after they were changed: a reply with old attributes has its bit set then.
 //! 2. The notification is sent before the reply to the operation, by a thread that needs no lock of the inode for it. The caller of the
 //!    operation holds the inode, so that the kernel need not wait for its end.
-//! 3. Nodes share bits: this costs notifications, and never spares one that is needed.
+//! 3. Nodes share bits: this costs notifications. It spares one that is needed only where two of 65,536 share one and both change while old
+//!    replies of both are under way.
 
 use std::sync::atomic::{
     AtomicU64,
