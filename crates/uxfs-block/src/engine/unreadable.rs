@@ -35,6 +35,11 @@ pub fn is_filler(sector: &[u8]) -> bool {
     !sector.is_empty() && sector.chunks(FILLER.len()).all(|part| FILLER.starts_with(part))
 }
 
+/// Whether one of the sectors that begin with these bytes stands for one that could not be read.
+pub fn has_filler(bytes: &[u8]) -> bool {
+    bytes.chunks(SECTOR_BYTES as usize).any(is_filler)
+}
+
 /// Puts bytes in place of those at a place of a device that cannot be read.
 pub type Fill = fn(u64, &mut [u8]);
 

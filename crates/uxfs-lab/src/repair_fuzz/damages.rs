@@ -86,13 +86,17 @@ impl Fixture {
         kinds
     }
 
-    /// Sectors of so many random structures.
+    /// Sectors of so many random structures: all of a structure, or one.
     pub fn sectors(&self, structures: usize, random: &mut Random) -> std::collections::BTreeSet<u64> {
         let mut sectors = std::collections::BTreeSet::new();
         for _ in 0..structures {
             let instance = &self.plan.instances[random.index(self.plan.instances.len())];
-            for (offset, length) in &instance.pieces {
-                sectors.extend(offset / 512..(offset + u64::from(*length)).div_ceil(512));
+            let of_piece =
+                |(offset, length): &(u64, u32)| offset / 512..(offset + u64::from(*length)).div_ceil(512);
+            let all: Vec<u64> = instance.pieces.iter().flat_map(of_piece).collect();
+            match random.below(2) {
+                0 => sectors.extend(all),
+                _ => sectors.extend(all.get(random.index(all.len()))),
             }
         }
         sectors

@@ -2,7 +2,7 @@
 
 use uxfs_block::{
     device::BlockDevice,
-    engine::unreadable::{is_filler, read_or_fill},
+    engine::unreadable::{has_filler, read_or_fill},
 };
 use uxfs_format::{
     checksum,
@@ -47,7 +47,7 @@ impl Head {
         old_bytes.truncate(length);
         new_bytes.truncate(length);
         match error {
-            Some(error) if new_bytes.chunks(SECTOR_BYTES).any(is_filler) => return Err(error.into()),
+            Some(error) if has_filler(&new_bytes) => return Err(error.into()),
             _ => keep_unknown(&old_bytes, &mut new_bytes),
         }
         Self::of(old_bytes, new_bytes)

@@ -5,6 +5,7 @@
 //! block that is sound otherwise, is a wrong field. Two are another block: an old one, or one that was written to the wrong place. A block
 //! whose place alone is wrong may have been swapped with another one of its file: it is left alone where the other place says so.
 
+use uxfs_block::engine::unreadable::has_filler;
 use uxfs_format::{
     attribute::{self, leaf::LeafBlock, remote},
     btree::{self, extent_map::Extent},
@@ -168,9 +169,11 @@ fn length_of(volume: &Volume, stage: &Stage, block: &DamagedBlock) -> usize {
     symlink_length(volume, block).unwrap_or_else(|| length_bytes(block.structure, stage.geometry()))
 }
 
+/// `None` where a sector cannot be read: what was in it is not to be guessed.
 fn bytes_of(stage: &Stage, block: &DamagedBlock, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
-    stage.read_at(block.sector, &mut bytes).is_ok().then_some(bytes)
+    stage.read_at(block.sector, &mut bytes).ok()?;
+    (!has_filler(&bytes)).then_some(bytes)
 }
 
 /// Whether a block with a right checksum says all that others say of it.

@@ -15,13 +15,14 @@ use uxfs_format::{
     fault::{Corruption, Location, Structure},
     field_table::OnDisk,
     geometry::Geometry,
-    superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError},
+    superblock::{Copy, Superblock, SuperblockError},
     units::{AgBlock, AgNumber, FsBlock, InodeNumber, SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
 
 use crate::{
     error::{Error, OperationError, Result},
+    superblock::read_superblock_sector,
     volume::Volume,
 };
 
@@ -46,9 +47,7 @@ pub struct StructureOnDisk {
 /// # Errors
 /// The device failed.
 pub fn primary_superblock(device: &dyn BlockDevice) -> Result<StructureOnDisk> {
-    let length = usize::try_from(device.size_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_SIZE_BYTES);
-    let mut bytes = vec![0; length];
-    device.read(0, &mut bytes)?;
+    let mut bytes = read_superblock_sector(device, 0)?;
     // A sector size that cannot be is taken for the usual one.
     let size = match Superblock::parse(&bytes) {
         Ok((_, sector)) => sector.len(),

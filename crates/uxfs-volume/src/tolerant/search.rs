@@ -22,14 +22,17 @@ use uxfs_format::{
     features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
-    superblock::{CHECKSUM_OFFSET_BYTES, Copy, MAGIC, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError},
+    superblock::{CHECKSUM_OFFSET_BYTES, Copy, MAGIC, Superblock, SuperblockError},
     units::{AgNumber, InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 
 use zerocopy::IntoBytes;
 
 use super::root::named_root;
-use crate::error::{Error, OperationError, Result};
+use crate::{
+    error::{Error, OperationError, Result},
+    superblock::read_superblock_sector,
+};
 
 /// Bytes that the search reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -53,8 +56,7 @@ pub fn read_group_superblock(device: &dyn BlockDevice, offset_bytes: u64) -> Res
     if left == 0 && offset_bytes > 0 {
         return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, SECTOR_SIZE_BYTES).into());
     }
-    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX))];
-    device.read(offset_bytes, &mut bytes)?;
+    let bytes = read_superblock_sector(device, offset_bytes)?;
     let verified = Superblock::parse(&bytes).and_then(|(superblock, sector)| {
         passed_over(superblock).verify(sector, Copy::Secondary)?;
         Ok(*superblock)
@@ -138,18 +140,16 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
 
 /// Whether the first superblock has a right checksum, which old versions do not have: only its version is wrong then.
 pub(super) fn has_checksum(device: &dyn BlockDevice) -> bool {
-    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
-    let is_read = device.size_bytes() >= bytes.len() as u64 && device.read(0, &mut bytes).is_ok();
+    let Ok(bytes) = read_superblock_sector(device, 0) else { return false };
     let size = Superblock::prefix_of(&bytes).map_or(0, |first| usize::from(first.sector_size_bytes.get()));
-    let sector = bytes.get(..size).filter(|_| is_read && size >= Superblock::SIZE_BYTES);
+    let sector = bytes.get(..size).filter(|_| size >= Superblock::SIZE_BYTES);
     sector.is_some_and(|sector| checksum::check(sector, CHECKSUM_OFFSET_BYTES).is_ok())
 }
 
 /// The first superblock with the features of its copies, where all copies agree that there are no unknown ones, and that all else is as
 /// it says: such features are set in all superblocks. One copy alone does not outvote it.
 pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNumber, Superblock)> {
-    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(device.size_bytes()).ok()?)];
-    device.read(0, &mut bytes).ok()?;
+    let bytes = read_superblock_sector(device, 0).ok()?;
     let first = Superblock::prefix_of(&bytes).copied()?;
     let mut known = passed_over(&first);
     // While features are being added, the first superblock alone has them. Of a word with all bits set none is believed.
