@@ -286,6 +286,13 @@ pub struct Settings {
     pub context: bool,
 }
 
+impl Settings {
+    /// Whether GNU ls writes each name of a directory as it reads it: it then aligns none with the others.
+    pub fn is_streamed(&self) -> bool {
+        self.layout == Layout::Single && self.key == Key::None && !self.allocated && !self.recursive
+    }
+}
+
 impl Arguments {
     /// What the options come to, on a terminal or elsewhere.
     ///
