@@ -133,12 +133,12 @@ fn ill_treat(arguments: &Arguments) -> Result<()> {
         })?;
         println!("seed {seed}, {:.0} s: {crashes:?} {damages:?}", begin.elapsed().as_secs_f64());
     }
-    let CrashTally { states, written, judged } = crashes;
+    let CrashTally { states, written, judged, half_freed } = crashes;
     let HostileTally { cases, replayed, unreadable, refused } = damages;
     print!("{} logs", arguments.count);
     if states > 0 {
         print!(
-            ": {states} crashes of the recovery, {written} recovered again, {judged} of them judged by xfs_repair"
+            ": {states} crashes of the recovery, {written} recovered again, {judged} of them judged by xfs_repair, {half_freed} of half freed inodes"
         );
     }
     if cases > 0 {

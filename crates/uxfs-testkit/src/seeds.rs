@@ -1,7 +1,7 @@
 //! The seed of a randomised test, always printed with a failure.
 //!
-//! `cargo xtask test --vary` gives each commit a seed of its own, so that runs differ and a commit can be tried again. `UXFS_SEED` repeats
-//! what a failed test did. Without both, a test does the same each time.
+//! `cargo xtask test` gives each commit a seed of its own (`UXFS_RUN_SEED`), so that runs differ and a commit can be tried again. `UXFS_SEED`
+//! repeats what a failed test did. Without both, a test does the same each time.
 
 use std::env;
 
@@ -23,12 +23,6 @@ impl Seed {
         let of_run = |run: u64| Random::new(run ^ default.rotate_left(32)).next_u64() >> 32;
         let value = number("UXFS_SEED").or_else(|| number(RUN_VARIABLE).map(of_run)).unwrap_or(default);
         Self { value, test }
-    }
-
-    /// `UXFS_SEED`, else `default` in every run: for a test that is known to fail with some seeds, for a reason that it states.
-    pub fn fixed(test: &'static str, default: u64) -> Self {
-        let given = env::var("UXFS_SEED").ok().and_then(|text| text.parse().ok());
-        Self { value: given.unwrap_or(default), test }
     }
 
     /// The name of the test.

@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     os::unix::ffi::OsStrExt,
+    path::Path,
     time::SystemTime,
 };
 
@@ -86,7 +87,13 @@ fn options(random: &mut Random, is_wild: bool) -> Vec<OsString> {
 /// Paths on the command line; none for the whole image.
 fn operands(random: &mut Random, tree: &RandomTree) -> Vec<Vec<u8>> {
     let count = [0, 1, 1, 2, 5][random.index(5)];
-    let all = [&tree.made[..], &tree.directories[1..]].concat();
+    let mut all = [&tree.made[..], &tree.directories[1..]].concat();
+    // Above the root of the mount lies a directory of the host.
+    let tops = [tree.mount.path(), Path::new("/")].map(|top| fs::canonicalize(top).unwrap());
+    all.retain(|path| {
+        let path = tree.mount.join("tree").join(OsStr::from_bytes(path));
+        fs::canonicalize(path).map_or(true, |found| !tops.contains(&found))
+    });
     (0..count).map(|_| all[random.index(all.len())].clone()).collect()
 }
 

@@ -106,6 +106,8 @@ impl Terminal {
     /// What a command prints on an empty screen, without the line of the command and the prompt behind it.
     fn prints(&self, command: &str) -> (String, String) {
         self.types("clear");
+        // The screen may be empty as it is.
+        self.wait("what was typed", |screen| screen.ends_with("clear"));
         self.keys(&["Enter"]);
         self.wait("an empty screen", |screen| screen == PROMPT);
         // On a narrow screen the command itself would take several lines.

@@ -48,9 +48,6 @@ pub struct Arguments {
     /// Print the time of each test binary and of the thirty slowest tests, and keep the times in tests/times.txt
     #[arg(long)]
     times: bool,
-    /// Mix the commit into the seeds of random tests, so that they do something else for each commit
-    #[arg(long)]
-    vary: bool,
     /// Only tests whose name has one of these in it, as `uxfs-repair/tests` or `mount::`; nothing but tests is run then
     names: Vec<String>,
 }
@@ -71,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .prefix("uxfs-tests-")
         .permissions(Permissions::from_mode(0o755))
         .tempdir_in(image::memory_folder())?;
-    let environment = Environment::new(&directory, &workspace, work.path(), is_required, arguments.vary)?;
+    let environment = Environment::new(&directory, &workspace, work.path(), is_required)?;
     let set_up = |command: &mut Command| environment.set(command);
     let (outcomes, lints) = thread::scope(|scope| {
         let judges = scope.spawn(|| judges::set_up(&directory));
@@ -134,7 +131,7 @@ struct Environment {
 }
 
 impl Environment {
-    fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool, is_varied: bool) -> Result<Self> {
+    fn new(judges: &Path, workspace: &Path, work: &Path, is_required: bool) -> Result<Self> {
         let (report, temporary) = (work.join("report"), work.join("tmp"));
         fs::create_dir(&temporary)?;
         fs::set_permissions(&temporary, Permissions::from_mode(0o1777))?;
@@ -161,9 +158,10 @@ impl Environment {
         if env::var_os(kit::PROGRAM_VARIABLE).is_none() {
             variables.insert(kit::PROGRAM_VARIABLE, target.join("release/uxfs").into());
         }
-        if is_varied {
-            variables.insert(seeds::RUN_VARIABLE, seed_of_commit(workspace).to_string().into());
-        }
+        let seed = env::var_os(seeds::RUN_VARIABLE);
+        let seed = seed.unwrap_or_else(|| seed_of_commit(workspace).to_string().into());
+        println!("{}={}", seeds::RUN_VARIABLE, seed.to_string_lossy());
+        variables.insert(seeds::RUN_VARIABLE, seed);
         Ok(Self { variables, report })
     }
 
@@ -172,7 +170,7 @@ impl Environment {
     }
 }
 
-/// Runs of one commit are alike. Outside a repository all are.
+/// Runs of one commit have the same random cases, others have others. Outside a repository all have the same.
 fn seed_of_commit(workspace: &Path) -> u64 {
     let commit = process::read(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(workspace));
     commit.ok().and_then(|commit| u64::from_str_radix(commit.get(..12)?, 16).ok()).unwrap_or(0)

@@ -1,6 +1,7 @@
 //! One thread: its directory, its names in the shared directory, its model, and what it does.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     sync::{
@@ -248,21 +249,44 @@ impl Member {
     fn list(&self, node: NodeId) -> Result<()> {
         let model = self.history.last();
         let directory = self.hands()?.directory(model, node)?;
-        let mut found: Vec<(Vec<u8>, u64)> = Vec::new();
-        for entry in Dir::read_from(super::walk::reopen(&directory)?)? {
+        let found = self.entries(&directory, node)?;
+        let children = &model.node(node).context("no such directory")?.children;
+        let inode = |id: NodeId| model.node(id).map_or(0, |child| child.inode());
+        let expected: BTreeMap<_, _> = children.iter().map(|(name, id)| (name.clone(), inode(*id))).collect();
+        if found == expected {
+            return Ok(());
+        }
+        // Whether the kernel remembers a listing that is no longer so, or the server gives it.
+        let again = self.entries(&directory, node)?;
+        let names = found.keys().chain(expected.keys()).collect::<BTreeSet<_>>().into_iter();
+        let wrong = names.filter(|name| found.get(*name) != expected.get(*name)).take(4);
+        let described = wrong.map(|name| {
+            let status = fs::statat(&directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+            format!(
+                "{} as {:?}, not {:?}; listed again: {:?}; stat: {:?}",
+                name.escape_ascii(),
+                found.get(name),
+                expected.get(name),
+                again.get(name),
+                status.map(|status| status.st_ino)
+            )
+        });
+        bail!("a directory lists {}", described.collect::<Vec<_>>().join("\n    "))
+    }
+
+    /// What a directory lists of this thread: names, and inode numbers.
+    fn entries(&self, directory: &OwnedFd, node: NodeId) -> Result<BTreeMap<Vec<u8>, u64>> {
+        let mut found = BTreeMap::new();
+        for entry in Dir::read_from(super::walk::reopen(directory)?)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             let is_own = node != self.shared || name.starts_with(&self.prefix);
             if is_own && name != b"." && name != b".." {
-                found.push((name.to_vec(), entry.ino()));
+                let before = found.insert(name.to_vec(), entry.ino());
+                ensure!(before.is_none(), "a directory lists {} twice", name.escape_ascii());
             }
         }
-        found.sort();
-        let children = &model.node(node).context("no such directory")?.children;
-        let inode = |id: NodeId| model.node(id).map_or(0, |child| child.inode());
-        let expected: Vec<_> = children.iter().map(|(name, id)| (name.clone(), inode(*id))).collect();
-        ensure!(found == expected, "a directory lists {found:?}, not {expected:?}");
-        Ok(())
+        Ok(found)
     }
 
     fn look(&self, node: NodeId) -> Result<()> {
