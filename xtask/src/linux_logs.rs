@@ -134,7 +134,7 @@ fn ill_treat(arguments: &Arguments) -> Result<()> {
         println!("seed {seed}, {:.0} s: {crashes:?} {damages:?}", begin.elapsed().as_secs_f64());
     }
     let CrashTally { states, written, judged, half_freed } = crashes;
-    let HostileTally { cases, replayed, unreadable, refused } = damages;
+    let HostileTally { cases, replayed, unreadable, refused, clean } = damages;
     print!("{} logs", arguments.count);
     if states > 0 {
         print!(
@@ -143,7 +143,7 @@ fn ill_treat(arguments: &Arguments) -> Result<()> {
     }
     if cases > 0 {
         print!(
-            ": {cases} damages, {replayed} replayed, {unreadable} replayed but unreadable, {refused} refused"
+            ": {cases} damages, {replayed} replayed, {unreadable} replayed but unreadable, {refused} refused; {clean} clean logs"
         );
     }
     println!();

@@ -3,7 +3,7 @@
 //! A case is a list of bytes, 12 for each damage: the structure (4, big endian), the field (4), how (1), numbers (3). Byte 8 chooses a
 //! change of a field below 192, and else one of the whole structure.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use anyhow::Result;
 use uxfs_block::device::BlockDevice;
@@ -86,20 +86,25 @@ impl Fixture {
         kinds
     }
 
-    /// Sectors of so many random structures: all of a structure, or one.
-    pub fn sectors(&self, structures: usize, random: &mut Random) -> std::collections::BTreeSet<u64> {
-        let mut sectors = std::collections::BTreeSet::new();
-        for _ in 0..structures {
-            let instance = &self.plan.instances[random.index(self.plan.instances.len())];
-            let of_piece =
-                |(offset, length): &(u64, u32)| offset / 512..(offset + u64::from(*length)).div_ceil(512);
-            let all: Vec<u64> = instance.pieces.iter().flat_map(of_piece).collect();
-            match random.below(2) {
-                0 => sectors.extend(all),
-                _ => sectors.extend(all.get(random.index(all.len()))),
-            }
-        }
-        sectors
+    /// All sectors of so many random structures.
+    pub fn sectors(&self, structures: usize, random: &mut Random) -> BTreeSet<u64> {
+        (0..structures).flat_map(|_| self.sectors_of_one(random)).collect()
+    }
+
+    /// One sector of each of so many random structures.
+    pub fn single_sectors(&self, structures: usize, random: &mut Random) -> BTreeSet<u64> {
+        let one = |_| {
+            let all = self.sectors_of_one(random);
+            all.get(random.index(all.len())).copied()
+        };
+        (0..structures).filter_map(one).collect()
+    }
+
+    fn sectors_of_one(&self, random: &mut Random) -> Vec<u64> {
+        let instance = &self.plan.instances[random.index(self.plan.instances.len())];
+        let of_piece =
+            |(offset, length): &(u64, u32)| offset / 512..(offset + u64::from(*length)).div_ceil(512);
+        instance.pieces.iter().flat_map(of_piece).collect()
     }
 
     /// The image with all structures of these kinds overwritten by zeros.
