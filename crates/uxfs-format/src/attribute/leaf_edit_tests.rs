@@ -352,3 +352,23 @@ fn a_large_name_between_large_names_takes_a_leaf_of_its_own() {
     assert_eq!(block.edit().plan_split(1, 768, SplitBias::Even), SplitPlan::Three);
     assert_eq!(block.edit().plan_split(1, 300, SplitBias::Even), SplitPlan::Two { stay: 1 });
 }
+
+/// Where Linux has moved entries to another leaf, the first name of this one lies higher than its header says.
+#[test]
+fn a_leaf_that_was_emptied_knows_where_its_names_begin() {
+    let geometry = geometry(12);
+    let mut block = Block::new(&geometry);
+    let insert = |block: &mut Block, name: &[u8]| {
+        with_new(&geometry, AttributeFlags::empty(), name, 20, |new| assert!(block.edit().insert(0, &new)));
+    };
+    insert(&mut block, b"first");
+    let first_used = LeafBlock::of_block(&block.bytes).unwrap().first_used();
+    // The header's numbers begin at byte 56; its mark of holes lies at 62.
+    block.bytes[60..62].copy_from_slice(&(first_used as u16 - 276).to_be_bytes());
+    block.bytes[62] = 1;
+    block.edit().remove(0);
+    insert(&mut block, b"second");
+    let leaf = LeafBlock::of_block(&block.bytes).unwrap();
+    leaf.verify_first_name().unwrap();
+    check_free_map(&leaf, &block.bytes);
+}
