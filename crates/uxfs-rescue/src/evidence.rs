@@ -269,6 +269,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::SuperblockFromLog
         | Action::SuperblockInferred { .. }
         | Action::SuperblockFields
+        | Action::SuperblockAttributes
         | Action::SuperblockByCopies
         | Action::SuperblockLog { .. }
         | Action::SuperblockRoot { .. }

@@ -10,7 +10,11 @@ use std::{
 
 use uxfs_testkit::{
     image,
+    judges::Judge,
     mount::{Access, LoopMount},
+    require,
+    verdict::repair_is_silent,
+    xfs_db::XfsDb,
 };
 
 use crate::common;
@@ -217,4 +221,42 @@ fn the_other_files_are_shown_and_copied() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap().lines().count()),
         (Some(1), 2)
     );
+}
+
+/// As with Linux, the superblock says that there are attributes once there is one. Online scrub wants it.
+#[test]
+fn the_first_attribute_is_told_in_the_superblock() {
+    const BIT: u64 = 0x10;
+    require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(image::memory_folder()).unwrap();
+    let (path, tree) = (folder.path().join("image"), folder.path().join("tree"));
+    let image = common::text(&path);
+    let version = || {
+        let fields = XfsDb::new(&path).print(&["sb 0", "p versionnum"]).unwrap();
+        u64::from_str_radix(fields[0].value.trim_start_matches("0x"), 16).unwrap()
+    };
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("file"), "text").unwrap();
+    image::make(&path, 300 << 20, &["-n", "parent=0"]).unwrap();
+    common::succeeds(&["put", image, common::text(&tree.join("file")), "/file"]);
+    assert_eq!(version() & BIT, 0);
+    common::succeeds(&["setfattr", "-n", "user.a", "-v", "b", image, "/file"]);
+    assert_ne!(version() & BIT, 0);
+    // Where it is lost, a check finds it.
+    XfsDb::new(&path).write(&["sb 0".into(), format!("write versionnum {:#x}", version() & !BIT)]).unwrap();
+    let output = Command::new(program()).args(["check", image]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no inode has attributes"), "{output:?}");
+    common::succeeds(&["repair", image]);
+    assert_ne!(version() & BIT, 0);
+    repair_is_silent(&path).unwrap();
+    // Also where the tree of a new image brings attributes.
+    let set = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(tree.join("file"), "user.a", b"b", set).unwrap();
+    common::succeeds(&["mkfs", "-q", "-f", "-n", "parent=0", "--from", common::text(&tree), image]);
+    assert_ne!(version() & BIT, 0);
+    common::succeeds(&["check", "-q", image]);
+    let mount = LoopMount::new(&path, Access::ReadWrite).unwrap();
+    assert_eq!(fs::read(mount.path().join("file")).unwrap(), b"text");
+    mount.unmount().unwrap();
 }

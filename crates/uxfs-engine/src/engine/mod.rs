@@ -34,12 +34,12 @@ pub mod unfinished;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering::Relaxed},
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use parking_lot::Mutex;
 use uxfs_block::own_line::OwnLine;
-use uxfs_format::{quota::QuotaFlags, superblock::Superblock, units::AgNumber};
+use uxfs_format::{features::VersionBits, quota::QuotaFlags, superblock::Superblock, units::AgNumber};
 use uxfs_volume::volume::Volume;
 use zerocopy::big_endian::U16;
 
@@ -72,6 +72,8 @@ pub struct Engine {
     random: OwnLine<RandomNumbers>,
     /// That of the superblock, until it is changed.
     label: Mutex<[u8; 12]>,
+    /// The first checkpoint whose superblock says that inodes have attributes; 0 where it did before, `u64::MAX` for none.
+    attributes_since: AtomicU64,
 }
 
 impl std::ops::Deref for Engine {
@@ -94,6 +96,7 @@ impl Engine {
             directory_rotor: AtomicU32::new(0),
             random: OwnLine(RandomNumbers::new()),
             label: Mutex::new(volume.superblock().label),
+            attributes_since: AtomicU64::new(attributes_since(volume.superblock())),
             volume,
             options,
         }
@@ -170,6 +173,9 @@ impl Engine {
     pub fn superblock_now(&self) -> Superblock {
         let mut superblock = *self.superblock();
         superblock.label = *self.label.lock();
+        if self.attributes_since.load(Relaxed) != u64::MAX {
+            superblock.version_number |= U16::new(VersionBits::ATTRIBUTES.bits());
+        }
         forget_quota_counts(&mut superblock);
         self.counters.store_in(&mut superblock);
         superblock
@@ -181,9 +187,23 @@ impl Engine {
         label.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
+    /// Inodes have attributes from this checkpoint on. Gives whether the superblock does not say so in this one, nor in one before it.
+    #[doc(alias = "xfs_add_attr")]
+    pub fn note_attributes(&self, sequence: u64) -> bool {
+        self.attributes_since.load(Relaxed) > sequence
+            && self.attributes_since.fetch_min(sequence, Relaxed) > sequence
+    }
+
     /// Adds what a transaction has changed to the counters.
     pub fn apply_counters(&self, changes: CounterChanges) {
         self.counters.apply(changes);
+    }
+}
+
+fn attributes_since(superblock: &Superblock) -> u64 {
+    match superblock.feature_words().version_bits.contains(VersionBits::ATTRIBUTES) {
+        true => 0,
+        false => u64::MAX,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The end of a transaction, and of each of its steps.
 
 use uxfs_format::{
+    fault::Structure,
     log::{free_extent::FreedExtent, item::ItemType},
-    units::FsBlock,
+    units::{FsBlock, Sector},
 };
 use uxfs_journal::journal::IntentId;
 
@@ -48,7 +49,7 @@ impl<'fs> Transaction<'fs> {
     /// Returns the checkpoint in which the last step is.
     fn finish_logged(&mut self, engine: &'fs LoggedEngine) -> Result<u64> {
         LoggedSteps::new(self, engine).finish_deferred()?;
-        let sequence = self.end_logged_step(engine, self.reserved_blocks);
+        let sequence = self.end_logged_step(engine, self.reserved_blocks)?;
         self.has_begun = false;
         Ok(sequence)
     }
@@ -58,12 +59,27 @@ impl<'fs> Transaction<'fs> {
         self.engine.apply_counters(std::mem::take(&mut self.counters));
         self.groups.clear();
         self.has_begun = false;
+        if std::mem::take(&mut self.makes_attribute_fork) {
+            // It is written when the image is closed.
+            let _ = self.engine.note_attributes(0);
+        }
         Ok(())
+    }
+
+    /// An inode gets an attribute fork: with the first one of all the superblock changes.
+    pub fn makes_attribute_fork(&mut self) {
+        self.makes_attribute_fork = true;
     }
 
     /// Ends a step: its changes become part of the checkpoint, `returned_blocks` of the reservation are released, and so
     /// are the groups, after the journal knows what was done in them. Returns the checkpoint that holds the step.
-    pub(super) fn end_logged_step(&mut self, engine: &LoggedEngine, returned_blocks: u64) -> u64 {
+    ///
+    /// # Errors
+    /// The superblock cannot be read.
+    pub(super) fn end_logged_step(&mut self, engine: &LoggedEngine, returned_blocks: u64) -> Result<u64> {
+        if std::mem::take(&mut self.makes_attribute_fork) {
+            self.log_attribute_bit()?;
+        }
         self.reserved_blocks = self.reserved_blocks.saturating_sub(returned_blocks);
         self.list_changed_groups(engine);
         self.engine.apply_counters(std::mem::take(&mut self.counters));
@@ -75,7 +91,19 @@ impl<'fs> Transaction<'fs> {
             sequence
         });
         self.groups.clear();
-        sequence
+        Ok(sequence)
+    }
+
+    /// The superblock says that inodes have attributes, at the latest from the checkpoint on in which the first one has an attribute fork.
+    fn log_attribute_bit(&mut self) -> Result<()> {
+        let sequence = self.sequence();
+        if !self.engine.note_attributes(sequence) {
+            return Ok(());
+        }
+        let length_bytes = self.engine.geometry().sector_size_bytes;
+        let mut buffer = self.buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
+        buffer.edit().put_value(0, &self.engine.superblock_now());
+        Ok(())
     }
 
     /// Releases all groups in the middle of a step; the next checkpoint switch settles them whichever transaction has them

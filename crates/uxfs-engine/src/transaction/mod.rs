@@ -74,6 +74,8 @@ pub struct Transaction<'fs> {
     has_begun: bool,
     /// Contents of files were written that it makes visible, or says the time of.
     has_written_contents: bool,
+    /// An inode gets an attribute fork.
+    makes_attribute_fork: bool,
 }
 
 impl<'fs> Transaction<'fs> {
@@ -146,6 +148,7 @@ impl<'fs> Transaction<'fs> {
             reserved_blocks: 0,
             has_begun: false,
             has_written_contents: false,
+            makes_attribute_fork: false,
         }
     }
 

@@ -63,7 +63,7 @@ impl<'t, 'fs> LoggedSteps<'t, 'fs> {
     /// then holds neither the commit lock nor a group. Returns what `between` returns.
     pub(super) fn roll_around<T>(&mut self, next: NextStep, between: impl FnOnce() -> T) -> Result<T> {
         let engine = self.engine;
-        let sequence = self.transaction.end_logged_step(engine, next.returned_blocks);
+        let sequence = self.transaction.end_logged_step(engine, next.returned_blocks)?;
         self.transaction.has_begun = true;
         if engine.is_immediate() {
             engine.force_sequence(sequence)?;

@@ -23,7 +23,7 @@ use crate::{
         self,
         usage::{ThreadUsage, Usage},
     },
-    unlinked,
+    superblock, unlinked,
 };
 
 /// Observations of one thread.
@@ -36,6 +36,7 @@ struct Gathered {
     inodes: u64,
     /// Extents of some inode could not be read.
     is_incomplete: bool,
+    has_attribute_forks: bool,
 }
 
 /// Sums over all inodes.
@@ -74,13 +75,16 @@ pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Grou
     let are_all_read = summary.is_clean() && table.is_complete() && !context.sink.is_stopped();
     let mut found = InodesFound { inodes: 0, are_complete: are_all_read };
     let mut is_counted = are_all_read && !usage.is_unwanted();
+    let mut has_attribute_forks = false;
     for mut gathered in all {
         usage.take(&mut gathered.usage);
         is_counted &= !gathered.is_usage_incomplete;
         groups.merge(&gathered.sums);
         found.inodes = found.inodes.saturating_add(gathered.inodes);
         found.are_complete &= !gathered.is_incomplete;
+        has_attribute_forks |= gathered.has_attribute_forks;
     }
+    superblock::check::check_attribute_bit(context, has_attribute_forks);
     quota::check::check(context, &quota_inodes, is_counted.then_some(usage));
     found
 }
@@ -157,6 +161,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
         }
         unlinked::check::check_inode(context, table, ordinal, inode);
     }
+    gathered.has_attribute_forks |= inode.attribute.is_some();
     let forks = [Fork::Data, Fork::Attribute];
     let mut realtime_blocks = 0;
     let blocks = forks.map(|fork| {

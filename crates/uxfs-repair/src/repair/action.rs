@@ -137,6 +137,8 @@ pub enum Action {
     },
     /// Fields of the superblock of group 0 get neutral values.
     SuperblockFields,
+    /// The superblock of group 0 says from now on that inodes have attributes.
+    SuperblockAttributes,
     /// The superblock of group 0 is written as all copies say.
     SuperblockByCopies,
     /// The superblock of group 0 gets the place of the log that the reverse map knows.

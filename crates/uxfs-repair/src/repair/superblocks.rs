@@ -3,6 +3,7 @@
 use uxfs_filesystem::recovery::counters;
 use uxfs_format::{
     checksum,
+    features::VersionBits,
     field_table::OnDisk,
     superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
     units::{AgNumber, Sector},
@@ -11,6 +12,8 @@ use uxfs_volume::{
     error::{OperationError, Result},
     volume::Volume,
 };
+
+use zerocopy::big_endian::U16;
 
 use super::{action::Action, stage::Stage, work::Work};
 use crate::superblock::fields;
@@ -28,6 +31,16 @@ pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut V
         stage.read_at(sector, &mut bytes)?;
         write_sector(stage, sector, bytes)?;
         actions.push(Action::SuperblockFields);
+    }
+    if work.attribute_bit {
+        let sector = sector_of(stage, AgNumber::new(0))?;
+        let mut bytes = vec![0; stage.geometry().sector_size_bytes as usize];
+        stage.read_at(sector, &mut bytes)?;
+        if let Some(superblock) = Superblock::prefix_of_mut(&mut bytes) {
+            superblock.version_number |= U16::new(VersionBits::ATTRIBUTES.bits());
+        }
+        write_sector(stage, sector, bytes)?;
+        actions.push(Action::SuperblockAttributes);
     }
     for group in &work.superblock_copies {
         let mut copy = *volume.superblock();

@@ -16,7 +16,9 @@ use uxfs_volume::{
 use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
-use crate::{finding::Finding, inode_index::gather::Trust, quota::mend::QuotaWork};
+use crate::{
+    finding::Finding, inode_index::gather::Trust, quota::mend::QuotaWork, superblock::fields::ATTRIBUTE_BIT,
+};
 
 /// More inodes ahead of the log than these are right, and the log is wrong.
 const MOST_INODES_AHEAD: u64 = 16;
@@ -28,6 +30,8 @@ pub(crate) struct Work {
     pub primary_superblock: bool,
     /// Fields of the superblock of group 0 that get neutral values.
     pub superblock_fields: bool,
+    /// The superblock does not say that inodes have attributes.
+    pub attribute_bit: bool,
     /// Other superblocks.
     pub superblock_copies: BTreeSet<AgNumber>,
     /// The log cannot be used.
@@ -161,6 +165,7 @@ impl Work {
                     | tolerant::Finding::NeedsRepair
                     | tolerant::Finding::Unfinished,
             } => self.primary_superblock = true,
+            Finding::SuperblockFields { fields: ATTRIBUTE_BIT, .. } => self.attribute_bit = true,
             Finding::SuperblockFields { group, .. } if group.get() == 0 => self.superblock_fields = true,
             Finding::SuperblockCopy { group } | Finding::SuperblockFields { group, .. } => {
                 self.superblock_copies.insert(*group);

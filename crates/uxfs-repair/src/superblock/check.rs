@@ -33,6 +33,15 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     }
 }
 
+/// Linux sets the bit with the first attribute fork; online scrub calls each fork damaged without it.
+pub(crate) fn check_attribute_bit(context: &Context<'_>, has_attribute_forks: bool) {
+    let bits = context.volume.superblock().feature_words().version_bits;
+    if has_attribute_forks && !bits.contains(VersionBits::ATTRIBUTES) {
+        let (group, fields) = (AgNumber::new(0), fields::ATTRIBUTE_BIT);
+        context.sink.add(Finding::SuperblockFields { group, fields });
+    }
+}
+
 /// Looks at fields that no verifier knows.
 fn check_fields(context: &Context<'_>, group: AgNumber, superblock: &Superblock, offset_bytes: u64) {
     let volume = context.volume;

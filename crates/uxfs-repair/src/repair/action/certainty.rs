@@ -63,6 +63,7 @@ impl Action {
             | Self::ParentPointerSet { .. } => Certainty::Restored,
             Self::SuperblockInferred { .. }
             | Self::SuperblockFields
+            | Self::SuperblockAttributes
             | Self::SuperblockByCopies
             | Self::SuperblockLog { .. }
             | Self::SuperblockRoot { .. }

@@ -147,6 +147,9 @@ impl Action {
             Self::SuperblockFields => {
                 of("superblock_fields_cleared", O::Superblock, W::None, R::SuperblockFields)
             }
+            Self::SuperblockAttributes => {
+                of("superblock_attribute_bit", O::Superblock, W::Inode, R::SuperblockFields)
+            }
             Self::SuperblockByCopies => {
                 of("superblock_by_copies", O::Superblock, W::SuperblockCopies, R::Superblock)
             }

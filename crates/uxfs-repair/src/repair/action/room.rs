@@ -30,7 +30,7 @@ macro_rules! rooms {
 
 rooms! {
     /// Superblocks, the log, groups.
-    FileSystem: PrimarySuperblock, SuperblockFromLog, SuperblockInferred, SuperblockFields, SuperblockByCopies, SuperblockLog, SuperblockRoot, SuperblockCopy, Counters,
+    FileSystem: PrimarySuperblock, SuperblockFromLog, SuperblockInferred, SuperblockFields, SuperblockAttributes, SuperblockByCopies, SuperblockLog, SuperblockRoot, SuperblockCopy, Counters,
         LogReplayed, LogReplayedInPart, LsnCleared, NewLog, Group, InodeChunk;
     /// Structures with a checksum, mostly blocks of files.
     Block: BitFlippedBack, BlockFromLog, BlockMoved, OlderKept, BlockField, BlockChecksum;

@@ -27,6 +27,7 @@ fn of_file_system() -> Vec<Action> {
         Action::SuperblockFromLog,
         Action::SuperblockInferred { witnesses: Witnesses::default() },
         Action::SuperblockFields,
+        Action::SuperblockAttributes,
         Action::SuperblockByCopies,
         Action::SuperblockLog { start: FsBlock::new(5), length_blocks: 9 },
         Action::SuperblockRoot { inode: INODE },

@@ -33,6 +33,9 @@ impl Action {
             Self::SuperblockFields => {
                 f.write_str("clear fields of the superblock of group 0 that have wrong values")
             }
+            Self::SuperblockAttributes => f.write_str(
+                "set the attribute bit of the superblock of group 0, because inodes have attributes",
+            ),
             Self::SuperblockByCopies => {
                 f.write_str("write the superblock of group 0 as its copies say, which all agree")
             }
