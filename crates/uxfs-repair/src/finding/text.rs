@@ -47,8 +47,7 @@ impl fmt::Display for Finding {
             Self::NotChecked { error } => write!(f, "not checked: {error}"),
             Self::LogUnwritten => f.write_str("the log has no record, not even the first one"),
             Self::LogNotReplayed { error } => write!(f, "the log is dirty and was not replayed: {error}"),
-            _ if self.number() < 40 => self.write_space(f),
-            _ => self.write_files(f),
+            _ => self.write_space(f),
         }
     }
 }
@@ -189,7 +188,7 @@ impl Finding {
                 let place = blocks(*group, mapping.start, mapping.length_blocks);
                 write!(f, "the reverse mapping btree does not name {} as owner: {place}", mapping.owner)
             }
-            _ => Ok(()),
+            _ => self.write_files(f),
         }
     }
 
@@ -366,7 +365,7 @@ impl Finding {
             Self::QuotaInode { inode, quota, size_bytes: None } => {
                 write!(f, "inode {inode}, which should hold the {} quotas, is no regular file", quota.name())
             }
-            _ => Ok(()),
+            _ => write!(f, "finding {}", self.number()),
         }
     }
 }
@@ -393,5 +392,30 @@ fn write_older(f: &mut fmt::Formatter<'_>, older: &OlderMetadata) -> fmt::Result
     match older.owner {
         MetadataOwner::Inode(_) => Ok(()),
         MetadataOwner::Group(_) => f.write_str("; contents of files in the group may be older as well"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_of_all_numbers_have_a_sentence() {
+        let (group, inode) = (Some(AgNumber::new(2)), None);
+        let short = Finding::BtreeFill {
+            structure: Structure::FreeSpaceByBlock,
+            group,
+            inode,
+            block: 7,
+            found: 1,
+            least: 9,
+        };
+        assert!(
+            short.to_string().ends_with("of allocation group 2: block 7 has 1 records, and must have 9"),
+            "{short}"
+        );
+        let fields = "a field";
+        let wrong = Finding::SuperblockFields { group: AgNumber::new(0), fields };
+        assert_eq!(wrong.to_string(), "the superblock of allocation group 0 has wrong values: a field");
     }
 }
