@@ -10,6 +10,13 @@ use signal_hook::{
     flag,
 };
 
+/// A limit of the process on the size of files is an error of one write from now on, and does not end the process. Programs that it starts
+/// have the signal as they are used to.
+pub(crate) fn survive_size_limits() {
+    // Where the system does not let it be caught, such a write ends the process.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
+
 /// Set by the first signal. The second one ends the process at once: a device may hang.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
@@ -26,8 +33,6 @@ impl Interrupt {
             flag::register_conditional_default(signal, interrupt.flag())?;
             flag::register(signal, interrupt.flag())?;
         }
-        // A limit of the process on the size of files is an error of one file.
-        flag::register(SIGXFSZ, Arc::default())?;
         Ok(interrupt)
     }
 

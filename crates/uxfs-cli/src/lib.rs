@@ -172,6 +172,7 @@ fn code_of(exit: Exit) -> ExitCode {
 
 /// Parses the command line, runs it and gives the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    interrupt::survive_size_limits();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let name = arguments.first().and_then(|first| Path::new(first).file_name());
     if let Some(exit) = name.and_then(|name| drop_in::run(name, &arguments)) {

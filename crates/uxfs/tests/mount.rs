@@ -381,6 +381,10 @@ fn the_process_that_serves_holds_what_it_needs() {
     for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"] {
         assert!(status.contains(line), "{line}: {status}");
     }
+    for process in [&server, &supervisor] {
+        let directory = fs::read_link(format!("/proc/{process}/cwd")).unwrap();
+        assert_eq!(directory, Path::new("/"), "the caller's file system could not be unmounted");
+    }
     let held = |process: &str| {
         let descriptors = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
         let paths = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());

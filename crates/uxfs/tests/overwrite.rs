@@ -275,11 +275,36 @@ fn what_cannot_be_written_as_a_whole_replaces_nothing() {
     let new = &bench.path("new");
     for command in ["metadump IMAGE NEW", "extract IMAGE / --tar NEW"] {
         let command = command.replace("IMAGE", image).replace("NEW", new);
-        let script = format!("trap '' XFSZ; ulimit -f 4; exec {} {command}", program());
-        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        let output = with_short_files(&command);
         assert!(!output.status.success(), "{command}");
         assert!(!Path::new(new).exists(), "{command}: {}", told(&output));
     }
+}
+
+fn with_short_files(command: &str) -> Output {
+    let script = format!("ulimit -f 4; exec {} {command}", program());
+    Command::new("bash").args(["-c", &script]).output().unwrap()
+}
+
+/// The signal of a limit on the length of files ends no command: it is an error, as any other of a write.
+#[test]
+fn a_limit_on_the_length_of_files_is_told() {
+    let bench = Bench::new();
+    let (image, new) = (&bench.path("image"), &bench.path("new"));
+    let commands = [
+        "mkdir IMAGE /new",
+        "admin --label new IMAGE",
+        "copy IMAGE NEW",
+        "rm IMAGE /file",
+        "mkfs --size 300M NEW",
+    ];
+    for command in commands {
+        let command = command.replace("IMAGE", image).replace("NEW", new);
+        let output = with_short_files(&command);
+        assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
+        assert!(told(&output).contains("File too large"), "{command}: {}", told(&output));
+    }
+    succeeds(&["check", "-q", image]);
 }
 
 /// A device or pipe that is named takes the bytes, as with cp. No file takes the place of a device.
