@@ -113,6 +113,10 @@ fn combination(random: &mut Random) -> Vec<OsString> {
     {
         options.push("-o".into());
     }
+    // GNU writes an empty line behind such a match.
+    if has(&options, "-o") && has(&options, "-x") {
+        options.retain(|option| option != "-w");
+    }
     // Of lines with both ends the order of files cannot be told.
     if has(&options, "-Z") && !has(&options, "-l") && !has(&options, "-L") {
         options.push("-l".into());
