@@ -31,7 +31,7 @@ impl AttributeEditor<'_, '_> {
                 _ => self.transaction.directories().directory_to_block(inode)?,
             }
         }
-        self.transaction.makes_attribute_fork();
+        self.transaction.makes_attribute_fork = true;
         self.transaction.extent_maps().set_attribute_offset(inode, offset_bytes)
     }
 

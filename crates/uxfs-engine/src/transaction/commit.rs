@@ -66,44 +66,27 @@ impl<'fs> Transaction<'fs> {
         Ok(())
     }
 
-    /// An inode gets an attribute fork: with the first one of all the superblock changes.
-    pub fn makes_attribute_fork(&mut self) {
-        self.makes_attribute_fork = true;
-    }
-
     /// Ends a step: its changes become part of the checkpoint, `returned_blocks` of the reservation are released, and so
     /// are the groups, after the journal knows what was done in them. Returns the checkpoint that holds the step.
     ///
     /// # Errors
     /// The superblock cannot be read.
     pub(super) fn end_logged_step(&mut self, engine: &LoggedEngine, returned_blocks: u64) -> Result<u64> {
-        if std::mem::take(&mut self.makes_attribute_fork) {
-            self.log_attribute_bit()?;
+        let sequence = self.sequence();
+        if std::mem::take(&mut self.makes_attribute_fork) && self.engine.note_attributes(sequence) {
+            let length_bytes = self.engine.geometry().sector_size_bytes;
+            let mut buffer = self.buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
+            buffer.edit().put_value(0, &self.engine.superblock_now());
         }
         self.reserved_blocks = self.reserved_blocks.saturating_sub(returned_blocks);
         self.list_changed_groups(engine);
         self.engine.apply_counters(std::mem::take(&mut self.counters));
         engine.release_blocks(returned_blocks);
-        let ticket = self.buffers.take_ticket();
-        let sequence = ticket.map_or(0, |ticket| {
-            let sequence = ticket.sequence();
+        if let Some(ticket) = self.buffers.take_ticket() {
             ticket.commit();
-            sequence
-        });
+        }
         self.groups.clear();
         Ok(sequence)
-    }
-
-    /// The superblock says that inodes have attributes, at the latest from the checkpoint on in which the first one has an attribute fork.
-    fn log_attribute_bit(&mut self) -> Result<()> {
-        let sequence = self.sequence();
-        if !self.engine.note_attributes(sequence) {
-            return Ok(());
-        }
-        let length_bytes = self.engine.geometry().sector_size_bytes;
-        let mut buffer = self.buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
-        buffer.edit().put_value(0, &self.engine.superblock_now());
-        Ok(())
     }
 
     /// Releases all groups in the middle of a step; the next checkpoint switch settles them whichever transaction has them

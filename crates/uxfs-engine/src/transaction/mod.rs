@@ -74,8 +74,8 @@ pub struct Transaction<'fs> {
     has_begun: bool,
     /// Contents of files were written that it makes visible, or says the time of.
     has_written_contents: bool,
-    /// An inode gets an attribute fork.
-    makes_attribute_fork: bool,
+    /// An inode gets an attribute fork: with the first one of all the superblock changes.
+    pub makes_attribute_fork: bool,
 }
 
 impl<'fs> Transaction<'fs> {

@@ -3,8 +3,8 @@
 //! **What the kernel remembers** of a listing it compares with the directory where a program begins to list, and not where it goes on. If one
 //! program lists while another changes a name and then lists, the second one begins with what the server says, and goes on with what the first
 //! one has read before the change (seen on Linux 6.18): it does not see its own change. So where names change after a listing, the kernel
-//! is told, before the change is answered, to forget the first page of what it remembers. Who looks for a place in a listing without its first
-//! page asks the server.
+//! is told, before the change is answered, to forget the first page of what it remembers. For a place in a listing without its
+//! first page it asks the server.
 //!
 //! **Attributes.** A listing names its entries only, or gives their attributes, too.
 //! The kernel asks for both in one request. Attributes spare the program that lists a request for each file, if it looks at the files, as

@@ -61,9 +61,8 @@ impl Action {
             | Self::Attributes { .. }
             | Self::NameAdded { .. }
             | Self::ParentPointerSet { .. } => Certainty::Restored,
+            Self::SuperblockFields | Self::SuperblockAttributes => Certainty::Computed,
             Self::SuperblockInferred { .. }
-            | Self::SuperblockFields
-            | Self::SuperblockAttributes
             | Self::SuperblockByCopies
             | Self::SuperblockLog { .. }
             | Self::SuperblockRoot { .. }
