@@ -10,10 +10,9 @@ use signal_hook::{
     flag,
 };
 
-/// A limit of the process on the size of files is an error of one write from now on, and does not end the process. Programs that it starts
-/// have the signal as they are used to.
+/// Makes a write beyond RLIMIT_FSIZE fail with EFBIG instead of killing the process. Child programs keep the default action.
 pub(crate) fn survive_size_limits() {
-    // Where the system does not let it be caught, such a write ends the process.
+    // On failure the signal keeps its default action.
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 

@@ -321,7 +321,7 @@ fn rings(settings: &Settings, threads: Option<NonZeroU16>) -> Vec<RingChannel> {
         return Vec::new();
     }
     let all = threads.map_or(USUAL_RING_THREADS, NonZeroU16::get);
-    // While the request in one waits for the kernel to write its cache back, the other takes what it writes.
+    // A request that waits for writeback holds one entry; the WRITE requests need another.
     let entries = all.div_ceil(queues).clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES);
     let callers: Vec<Arc<Callers>> = (0..queues).map(|_| Arc::default()).collect();
     let of_all = (0..entries).flat_map(|_| (0..queues).zip(&callers));

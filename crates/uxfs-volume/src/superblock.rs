@@ -24,7 +24,7 @@ pub fn check_device_size(device: &dyn BlockDevice, geometry: &Geometry) -> Resul
     Err(Error::from(superblock_corruption(fault)))
 }
 
-/// Reads a superblock, and what may be of its sector: how long that is, it says itself. Where a disk cannot read all of that, only the sector.
+/// Reads a superblock: the largest possible sector, or only the sector size that the superblock names if part of that is unreadable.
 ///
 /// # Errors
 /// The device.

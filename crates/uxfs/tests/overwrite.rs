@@ -286,7 +286,7 @@ fn with_short_files(command: &str) -> Output {
     Command::new("bash").args(["-c", &script]).output().unwrap()
 }
 
-/// The signal of a limit on the length of files ends no command: it is an error, as any other of a write.
+/// A write beyond RLIMIT_FSIZE fails with EFBIG and does not kill the command.
 #[test]
 fn a_limit_on_the_length_of_files_is_told() {
     let bench = Bench::new();

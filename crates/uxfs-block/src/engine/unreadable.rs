@@ -35,7 +35,7 @@ pub fn is_filler(sector: &[u8]) -> bool {
     !sector.is_empty() && sector.chunks(FILLER.len()).all(|part| FILLER.starts_with(part))
 }
 
-/// Whether one of the sectors that begin with these bytes stands for one that could not be read.
+/// Whether any sector in `bytes` is the placeholder of an unreadable one.
 pub fn has_filler(bytes: &[u8]) -> bool {
     bytes.chunks(SECTOR_BYTES as usize).any(is_filler)
 }

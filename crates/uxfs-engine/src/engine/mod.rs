@@ -72,7 +72,7 @@ pub struct Engine {
     random: OwnLine<RandomNumbers>,
     /// That of the superblock, until it is changed.
     label: Mutex<[u8; 12]>,
-    /// The first checkpoint whose superblock says that inodes have attributes; 0 where it did before, `u64::MAX` for none.
+    /// First checkpoint that logs the superblock with the attribute bit; 0 if the bit was set at mount, `u64::MAX` if it is clear.
     attributes_since: AtomicU64,
 }
 
@@ -187,7 +187,7 @@ impl Engine {
         label.iter().copied().take_while(|byte| *byte != 0).collect()
     }
 
-    /// Inodes have attributes from this checkpoint on. Gives whether the superblock does not say so in this one, nor in one before it.
+    /// Sets the attribute bit as of checkpoint `sequence`. Returns whether that checkpoint must log the superblock.
     #[doc(alias = "xfs_add_attr")]
     pub fn note_attributes(&self, sequence: u64) -> bool {
         self.attributes_since.load(Relaxed) > sequence

@@ -60,7 +60,7 @@ impl<'fs> Transaction<'fs> {
         self.groups.clear();
         self.has_begun = false;
         if std::mem::take(&mut self.makes_attribute_fork) {
-            // It is written when the image is closed.
+            // Closing the image writes the superblock.
             let _ = self.engine.note_attributes(0);
         }
         Ok(())

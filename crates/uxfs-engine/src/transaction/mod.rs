@@ -74,7 +74,7 @@ pub struct Transaction<'fs> {
     has_begun: bool,
     /// Contents of files were written that it makes visible, or says the time of.
     has_written_contents: bool,
-    /// An inode gets an attribute fork: with the first one of all the superblock changes.
+    /// This transaction adds an attribute fork; the first such fork sets the attribute bit in the superblock.
     pub makes_attribute_fork: bool,
 }
 

@@ -342,7 +342,7 @@ impl<'a> LeafEdit<'a> {
             summary.add_hole(Hole { base: offset, size });
         }
         if summary.count == 0 {
-            // Linux, which moves entries to another leaf, leaves the first name of this one as it was.
+            // Linux does not update firstused after moving entries to another leaf.
             summary.first_used = self.size_bytes();
             summary.has_holes = false;
             summary.holes = [Hole::default(); 3];

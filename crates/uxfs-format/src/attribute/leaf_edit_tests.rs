@@ -353,7 +353,7 @@ fn a_large_name_between_large_names_takes_a_leaf_of_its_own() {
     assert_eq!(block.edit().plan_split(1, 300, SplitBias::Even), SplitPlan::Two { stay: 1 });
 }
 
-/// Where Linux has moved entries to another leaf, the first name of this one lies higher than its header says.
+/// After moving entries to another leaf, Linux leaves firstused below the first name.
 #[test]
 fn a_leaf_that_was_emptied_knows_where_its_names_begin() {
     let geometry = geometry(12);

@@ -1,12 +1,11 @@
-//! Listings of directories: what is told in them, and when the kernel must forget what it remembers of one.
+//! Directory listings: invalidating the kernel's cached listing, and choosing between READDIR and READDIRPLUS contents.
 //!
-//! **What the kernel remembers** of a listing it compares with the directory where a program begins to list, and not where it goes on. If one
-//! program lists while another changes a name and then lists, the second one begins with what the server says, and goes on with what the first
-//! one has read before the change (seen on Linux 6.18): it does not see its own change. So where names change after a listing, the kernel
-//! is told, before the change is answered, to forget the first page of what it remembers. For a place in a listing without its
-//! first page it asks the server.
+//! **Cached listings.** Linux 6.18 validates its cached listing only at offset 0. If process A starts to list a directory, B renames an entry
+//! and then lists it, B reads offset 0 from the server and later offsets from the cache that A filled before the rename. To prevent this, the
+//! server invalidates the first page of the cached listing before it replies to a change of directory entries. A reader that misses the first
+//! page falls back to the server.
 //!
-//! **Attributes.** A listing names its entries only, or gives their attributes, too.
+//! **Attributes.** A listing contains the entries only, or their attributes as well.
 //! The kernel asks for both in one request. Attributes spare the program that lists a request for each file, if it looks at the files, as
 //! `ls -l` does; they cost several times as much as names for a program that does not, as `find`. The kernel cannot know it, and neither can
 //! one request; but a program does to one directory what it did to the one before. So the first listing of a thread names its entries only,
@@ -65,7 +64,7 @@ impl Listings {
     }
 }
 
-/// Whether an operation changes names in the directories of [`uncounted_nodes`](super::told::uncounted_nodes).
+/// Whether a request that has [`uncounted_nodes`](super::told::uncounted_nodes) changes directory entries in them.
 pub fn changes_names(request: &Request<'_>) -> bool {
     use Operation as O;
     !matches!(request.operation, O::SetExtendedAttribute(_) | O::RemoveExtendedAttribute(_) | O::Ioctl(_))

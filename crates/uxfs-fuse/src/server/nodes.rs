@@ -9,7 +9,7 @@
 //!    back.
 //! 4. **A bare node has no extended attribute.** The kernel asks for attributes again and again; of a bare node the answer is known. A node
 //!    becomes bare only if no attribute was set in its part of the table since its inode was looked at, and is dressed before one is set.
-//! 5. A directory counts as listed from before its names are read until the kernel is told that they have changed.
+//! 5. Reading entries of a directory first sets its listed bit; only the change that invalidates the cached listing clears it.
 
 use std::{
     collections::hash_map::{Entry, HashMap},
@@ -34,7 +34,7 @@ struct Group {
     lookups: [u32; NEIGHBOURS],
     /// A bit for each that has no extended attribute.
     bare: u8,
-    /// A bit for each directory whose names were read.
+    /// The listed bits: directories whose entries the kernel may have cached.
     listed: u8,
 }
 
@@ -134,18 +134,18 @@ impl Nodes {
         result
     }
 
-    /// Names of a directory are about to be read for a reply.
+    /// Sets the listed bit, before entries are read for a reply.
     pub fn will_list(&self, node: u64) {
         self.set_listed(node, true);
     }
 
-    /// Names of a directory have changed. Gives whether any were read since the last change.
+    /// Clears the listed bit after entries changed. Returns whether it was set.
     #[must_use]
     pub fn was_listed(&self, node: u64) -> bool {
         self.set_listed(node, false)
     }
 
-    /// Gives what it was.
+    /// Returns the old value.
     fn set_listed(&self, node: u64, is_listed: bool) -> bool {
         if node == ROOT_NODE_ID {
             return self.is_root_listed.swap(is_listed, AcqRel);

@@ -6,7 +6,7 @@
 //! waits until nothing of the file is cached.
 //!
 //! Invariants:
-//! 1. The request that waits is answered after [`PATIENCE`] at the latest, also where no thread is left for what the kernel writes.
+//! 1. The waiting request is answered within [`PATIENCE`], even if no thread is free for the kernel's WRITE requests.
 //! 2. The thread that writes to the device answers no requests: the kernel sends what it writes back before the write returns.
 
 use std::{
@@ -23,9 +23,9 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::protocol::notification::{InvalidateRange, Notification};
 
-/// Writing back takes some milliseconds, and seconds where the machine has too much to do. A caller does not wait longer than this for it.
+/// Longest wait for writeback, which takes milliseconds, or seconds on an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where one thread answers all requests, what the kernel writes is not answered meanwhile.
+/// The same with one server thread, which cannot answer the WRITE requests while it waits.
 const PATIENCE_OF_ONE_THREAD: Duration = Duration::from_secs(1);
 /// Files that wait to be dropped.
 const MOST_WAITING: usize = 64;
@@ -33,7 +33,7 @@ const MOST_WAITING: usize = 64;
 /// A node, what of it is to be dropped, and where its end is told.
 type Task = (u64, InvalidateRange, Option<SyncSender<()>>);
 
-/// Where tasks are left, and how long their end is waited for.
+/// Sending end of the task queue, and the longest wait for a task.
 #[derive(Debug, Clone)]
 struct Tasks {
     sender: SyncSender<Task>,
@@ -55,7 +55,7 @@ pub struct Worker {
 }
 
 impl Notifier {
-    /// What does its tasks from now on, over a descriptor of a mount whose requests so many threads answer.
+    /// The worker for this notifier, on a descriptor of a mount with `threads` server threads.
     pub fn worker(&self, device: OwnedFd, threads: usize) -> Worker {
         let (sender, tasks) = sync_channel(MOST_WAITING);
         let device = Arc::new(device);
@@ -79,8 +79,8 @@ impl Notifier {
         }
     }
 
-    /// As [`forget_attributes`](Self::forget_attributes), and the beginning of what the kernel remembers of a listing of the directory:
-    /// see [`listings`](super::listings).
+    /// As [`forget_attributes`](Self::forget_attributes), and invalidates the first page of the cached listing; see
+    /// [`listings`](super::listings).
     pub fn forget_listing(&self, node_id: u64) {
         if let Some(device) = &*self.device.read() {
             send(device, node_id, InvalidateRange::Bytes { offset_bytes: 0, size_bytes: 1 });

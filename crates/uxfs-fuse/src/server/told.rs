@@ -8,8 +8,8 @@
 //! 1. A bit is set before the attributes are read, and looked at after they were changed: a reply with old attributes has its bit set then.
 //! 2. The notification is sent before the reply to the operation, by a thread that needs no lock of the inode for it. The caller of the
 //!    operation holds the inode, so that the kernel need not wait for its end.
-//! 3. Nodes share bits: this costs notifications. It spares one that is needed only where two of 65,536 share one and both change while old
-//!    replies of both are under way.
+//! 3. Nodes share 65,536 bits. Sharing causes extra notifications. It can also lose one: if two nodes share a bit and both change while stale
+//!    replies for both are in flight.
 
 use std::sync::atomic::{
     AtomicU64,

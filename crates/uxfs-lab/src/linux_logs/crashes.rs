@@ -32,7 +32,7 @@ pub struct CrashTally {
     pub written: u64,
     /// Of these, judged by `xfs_repair`.
     pub judged: u64,
-    /// Of logs that cut Linux off while it was freeing an inode, whose fields then contradict each other: recovery leaves it as it is.
+    /// Logs that end while Linux frees an inode: its fields contradict each other, and recovery leaves it.
     pub half_freed: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct HostileTally {
     pub unreadable: u64,
     /// Refused.
     pub refused: u64,
-    /// Logs in which nothing was left to be damaged: Linux had written all back.
+    /// Clean logs, which have nothing to damage.
     pub clean: u64,
 }
 

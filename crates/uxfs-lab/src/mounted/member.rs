@@ -256,7 +256,7 @@ impl Member {
         if found == expected {
             return Ok(());
         }
-        // Whether the kernel remembers a listing that is no longer so, or the server gives it.
+        // Tells a stale cached listing from a wrong reply of the server.
         let again = self.entries(&directory, node)?;
         let names = found.keys().chain(expected.keys()).collect::<BTreeSet<_>>().into_iter();
         let wrong = names.filter(|name| found.get(*name) != expected.get(*name)).take(4);

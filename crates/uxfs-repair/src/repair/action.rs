@@ -137,7 +137,7 @@ pub enum Action {
     },
     /// Fields of the superblock of group 0 get neutral values.
     SuperblockFields,
-    /// The superblock of group 0 says from now on that inodes have attributes.
+    /// The attribute bit of the superblock of group 0 is set.
     SuperblockAttributes,
     /// The superblock of group 0 is written as all copies say.
     SuperblockByCopies,

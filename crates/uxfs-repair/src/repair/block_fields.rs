@@ -169,7 +169,7 @@ fn length_of(volume: &Volume, stage: &Stage, block: &DamagedBlock) -> usize {
     symlink_length(volume, block).unwrap_or_else(|| length_bytes(block.structure, stage.geometry()))
 }
 
-/// `None` where a sector cannot be read: what was in it is not to be guessed.
+/// `None` if a sector is unreadable: its contents must not be guessed.
 fn bytes_of(stage: &Stage, block: &DamagedBlock, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     stage.read_at(block.sector, &mut bytes).ok()?;

@@ -30,7 +30,7 @@ pub(crate) struct Work {
     pub primary_superblock: bool,
     /// Fields of the superblock of group 0 that get neutral values.
     pub superblock_fields: bool,
-    /// The superblock does not say that inodes have attributes.
+    /// The attribute bit of the superblock is missing.
     pub attribute_bit: bool,
     /// Other superblocks.
     pub superblock_copies: BTreeSet<AgNumber>,

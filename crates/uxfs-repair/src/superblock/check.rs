@@ -33,7 +33,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     }
 }
 
-/// Linux sets the bit with the first attribute fork; online scrub calls each fork damaged without it.
+/// Linux sets the bit with the first attribute fork; without it online scrub reports each fork as corrupt.
 pub(crate) fn check_attribute_bit(context: &Context<'_>, has_attribute_forks: bool) {
     let bits = context.volume.superblock().feature_words().version_bits;
     if has_attribute_forks && !bits.contains(VersionBits::ATTRIBUTES) {

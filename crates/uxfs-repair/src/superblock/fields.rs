@@ -14,8 +14,8 @@ const METADATA_UUID_OFFSET_BYTES: usize = 248;
 const METADATA_DIRECTORY_OFFSET_BYTES: usize = 264;
 /// The widest stripe that Linux takes.
 const MOST_STRIPE_WIDTH_BYTES: u64 = (1 << 31) - 1;
-/// What a finding says where inodes have attributes, and the superblock does not say so.
-pub(crate) const ATTRIBUTE_BIT: &str = "it says that no inode has attributes, and some do";
+/// Text of the finding for a clear attribute bit.
+pub(crate) const ATTRIBUTE_BIT: &str = "attribute bit 0, but inodes have attributes";
 /// "There is none", beside 0.
 const NULL_INODE: u64 = u64::MAX;
 

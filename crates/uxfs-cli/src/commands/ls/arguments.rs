@@ -287,7 +287,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether GNU ls writes each name of a directory as it reads it: it then aligns none with the others.
+    /// Whether GNU ls prints entries as it reads them, and so cannot align columns.
     pub fn is_streamed(&self) -> bool {
         self.layout == Layout::Single && self.key == Key::None && !self.allocated && !self.recursive
     }

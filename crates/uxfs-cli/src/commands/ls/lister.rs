@@ -432,7 +432,6 @@ impl<'a> Lister<'a> {
         if self.json {
             return self.print_documents(directory);
         }
-        // ls writes them as they come then.
         let is_streamed = directory.is_some() && self.settings.is_streamed();
         let mut widths = if is_streamed { Widths::default() } else { self.table.widths(&self.rows) };
         if let Some(others) = others {

@@ -84,7 +84,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
     let most_bytes = cache_bytes.saturating_mul(CACHE_SHARES).saturating_add(ADDRESS_SPACE_BYTES);
-    // The file system of the caller's directory can be unmounted meanwhile.
+    // Do not keep the file system of the current directory busy.
     let _ = env::set_current_dir("/");
     let confined = confinement::confine(most_bytes).map_err(|error| Failure::caused_by(&error))?;
     tell_of_paths(confined.paths);

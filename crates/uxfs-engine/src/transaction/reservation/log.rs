@@ -147,7 +147,7 @@ impl LogNeeds {
             block,
             name: 2 * (directory_levels + 2) * directory_block + (6 * directory_map + 1) * block,
             less_name: (directory_levels + 2) * directory_block + 3 * directory_map * block,
-            // The superblock, with the first one of all.
+            // The sector: the first attribute fork logs the superblock.
             attribute: (2 * (attribute_levels + 1) + 1 + 2 * attribute_map + moved) * block + sector,
             inode: PIECE_LOG_BYTES + most_log_bytes(geometry),
             group: 3 * sector + (free_inodes + 2 * current_chunks - 1) * block,
