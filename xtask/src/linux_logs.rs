@@ -138,7 +138,7 @@ fn ill_treat(arguments: &Arguments) -> Result<()> {
     print!("{} logs", arguments.count);
     if states > 0 {
         print!(
-            ": {states} crashes of the recovery, {written} recovered again, {judged} of them judged by xfs_repair, {half_freed} of half freed inodes"
+            ": {states} crashes of the recovery, {written} recovered again, {judged} of them judged by xfs_repair, {half_freed} with a half-freed inode"
         );
     }
     if cases > 0 {

@@ -170,7 +170,7 @@ impl Environment {
     }
 }
 
-/// Runs of one commit have the same random cases, others have others. Outside a repository all have the same.
+/// Random seed of a run: the same for each run of a commit; 0 outside a repository.
 fn seed_of_commit(workspace: &Path) -> u64 {
     let commit = process::read(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(workspace));
     commit.ok().and_then(|commit| u64::from_str_radix(commit.get(..12)?, 16).ok()).unwrap_or(0)

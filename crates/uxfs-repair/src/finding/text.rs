@@ -400,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_of_all_numbers_have_a_sentence() {
+    fn findings_of_space_above_39_have_a_sentence() {
         let (group, inode) = (Some(AgNumber::new(2)), None);
         let short = Finding::BtreeFill {
             structure: Structure::FreeSpaceByBlock,

@@ -25,22 +25,20 @@ pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut V
         write_superblock(stage, 0, volume.superblock())?;
         actions.push(Action::PrimarySuperblock);
     }
-    if work.superblock_fields {
+    if work.superblock_fields || work.attribute_bit {
         let sector = sector_of(stage, AgNumber::new(0))?;
         let mut bytes = vec![0; stage.geometry().sector_size_bytes as usize];
         stage.read_at(sector, &mut bytes)?;
-        write_sector(stage, sector, bytes)?;
-        actions.push(Action::SuperblockFields);
-    }
-    if work.attribute_bit {
-        let sector = sector_of(stage, AgNumber::new(0))?;
-        let mut bytes = vec![0; stage.geometry().sector_size_bytes as usize];
-        stage.read_at(sector, &mut bytes)?;
-        if let Some(superblock) = Superblock::prefix_of_mut(&mut bytes) {
+        if work.superblock_fields {
+            actions.push(Action::SuperblockFields);
+        }
+        if work.attribute_bit
+            && let Some(superblock) = Superblock::prefix_of_mut(&mut bytes)
+        {
             superblock.version_number |= U16::new(VersionBits::ATTRIBUTES.bits());
+            actions.push(Action::SuperblockAttributes);
         }
         write_sector(stage, sector, bytes)?;
-        actions.push(Action::SuperblockAttributes);
     }
     for group in &work.superblock_copies {
         let mut copy = *volume.superblock();
