@@ -60,6 +60,13 @@ impl GoldenImage {
         }
     }
 
+    /// The image whose log holds records of quota, which not every kernel recovers. It has no manifest.
+    pub fn dirty_log_with_quota() -> Self {
+        let name = format!("{DIRTY_LOG}-quota");
+        let packed = golden_directory().join(format!("{name}{PACKED_SUFFIX}"));
+        Self { name, manifest: PathBuf::new(), packed, is_lean: false }
+    }
+
     /// The image called `name`, [lean](Self::into_lean).
     ///
     /// # Errors
@@ -87,7 +94,9 @@ impl GoldenImage {
         for file in files {
             let packed = file?.path();
             let file_name = packed.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some(name) = file_name.strip_suffix(PACKED_SUFFIX).filter(|name| *name != DIRTY_LOG) {
+            if let Some(name) =
+                file_name.strip_suffix(PACKED_SUFFIX).filter(|name| !name.starts_with(DIRTY_LOG))
+            {
                 let manifest = folder.join(format!("{name}.manifest.zst"));
                 all.push(Self { name: name.to_owned(), packed, manifest, is_lean: false });
             }

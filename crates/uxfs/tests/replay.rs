@@ -12,6 +12,7 @@ use uxfs_testkit::{
     manifest::{Header, differences, report},
     sparse::Contents,
     verdict, walk,
+    xfs_db::XfsDb,
 };
 
 use crate::common::program;
@@ -59,6 +60,35 @@ fn a_dirty_image_reads_as_it_will_be_and_is_replayed_when_asked() {
     assert_eq!(report(&differences(&manifest, &found), 20), None);
     if all_present(&[Judge::XfsRepair], "a replayed image is sound") {
         verdict::repair_is_silent(&image).unwrap();
+    }
+}
+
+/// What Linux's own recovery of the image makes of user 3 and group 2, as `xfs_db` prints it after a mount with quota.
+#[test]
+fn records_of_quota_are_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::dirty_log_with_quota().unpack_to(&image).unwrap();
+    assert_eq!(text(&uxfs(&["ls", "-U"], &image)).lines().count(), 6);
+    let list = uxfs(&["replay", "--list"], &image);
+    assert!(text(&list).lines().any(|line| line.contains("DQUOT") && line.ends_with(": replayed")));
+    text(&uxfs(&["check"], &image));
+    text(&uxfs(&["replay"], &image));
+    if !all_present(&[Judge::XfsRepair, Judge::XfsDb], "replayed records of quota are those of Linux") {
+        return;
+    }
+    verdict::repair_is_silent(&image).unwrap();
+    let database = XfsDb::new(&image);
+    for (command, expected) in
+        [("dquot -u 3", [512, 256, 0, 0, 0, 6]), ("dquot -g 2", [0, 0, 200, 100, 0, 9])]
+    {
+        let names = ["blk_hardlimit", "blk_softlimit", "ino_hardlimit", "ino_softlimit", "bcount", "icount"];
+        let printed = database.print(&[command]).unwrap();
+        let found = names.map(|name| {
+            let field = printed.iter().find(|field| field.name == format!("diskdq.{name}"));
+            field.unwrap_or_else(|| panic!("{name} in {printed:?}")).value.parse::<u64>().unwrap()
+        });
+        assert_eq!(found, expected, "{command}");
     }
 }
 

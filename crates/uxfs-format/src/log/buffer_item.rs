@@ -289,7 +289,7 @@ impl<'a> BufferItem<'a> {
         if matches!(contents, Some(BufferContents::RealtimeBitmap | BufferContents::RealtimeSummary)) {
             return Ok(());
         }
-        let length = i32::from(self.format.length_sectors.get());
+        let length = i64::from(self.format.length_sectors.get());
         check_buffer(ItemType::Buffer, geometry, self.format.sector.get(), length, 0, 0)
     }
 
@@ -311,7 +311,7 @@ pub(crate) fn check_buffer(
     item: ItemType,
     geometry: &Geometry,
     sector: i64,
-    sectors: i32,
+    sectors: i64,
     offset_bytes: u64,
     part_bytes: u64,
 ) -> Result<(), LogItemFault> {

@@ -288,7 +288,7 @@ impl<'a> InodeItem<'a> {
             return Err(LogItemFault::NoSuchInode { item: ItemType::Inode, inode });
         }
         let offset = u64::try_from(format.buffer_offset_bytes.get()).unwrap_or(u64::MAX);
-        let (sector, sectors) = (format.buffer_sector.get(), format.buffer_sectors.get());
+        let (sector, sectors) = (format.buffer_sector.get(), format.buffer_sectors.get().into());
         check_buffer(ItemType::Inode, geometry, sector, sectors, offset, geometry.inode_size_bytes.into())
     }
 

@@ -28,8 +28,8 @@ on_disk! {
         pub id: U32 => "id" Decimal little,
         /// First 512-byte unit of the buffer.
         pub buffer_sector: I64 => "blkno" SignedDecimal little,
-        /// 512-byte units in the buffer.
-        pub buffer_sectors: I32 => "len" SignedDecimal little,
+        /// Blocks of the file system in the buffer, though its place counts 512-byte units.
+        pub buffer_blocks: I32 => "len" SignedDecimal little,
         /// Byte of the record in the buffer.
         pub offset_bytes: U32 => "boffset" Decimal little,
     }
@@ -57,6 +57,13 @@ pub struct QuotaItem<'a> {
     pub record: &'a [u8],
 }
 
+impl QuotaFormat {
+    /// 512-byte units in the buffer.
+    pub fn buffer_sectors(&self, geometry: &Geometry) -> i64 {
+        i64::from(self.buffer_blocks.get()).saturating_mul(geometry.sectors_per_block().into())
+    }
+}
+
 impl<'a> QuotaItem<'a> {
     pub(crate) fn decode(regions: Regions<'a>) -> Result<Self, LogItemFault> {
         regions.expect_count(2)?;
@@ -73,7 +80,7 @@ impl<'a> QuotaItem<'a> {
             ItemType::Quota,
             geometry,
             self.format.buffer_sector.get(),
-            self.format.buffer_sectors.get(),
+            self.format.buffer_sectors(geometry),
             self.format.offset_bytes.get().into(),
             to_u64(LOGGED_QUOTA_BYTES),
         )

@@ -302,8 +302,8 @@ impl Replayer<'_> {
     #[doc(alias = "xlog_recover_dquot_commit_pass2")]
     pub fn quota(&mut self, item: &QuotaItem<'_>) -> Result<ItemOutcome> {
         let format = item.format;
-        let place = (format.buffer_sector.get(), i64::from(format.buffer_sectors.get()));
-        let (sector, sectors) = self.buffer_place(ItemType::Quota, place.0, place.1)?;
+        let (sector, sectors) = (format.buffer_sector.get(), format.buffer_sectors(&self.geometry));
+        let (sector, sectors) = self.buffer_place(ItemType::Quota, sector, sectors)?;
         if self.cancelled.contains(sector, sectors) {
             return Ok(ItemOutcome::Cancelled);
         }

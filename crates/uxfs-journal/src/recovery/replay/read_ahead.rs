@@ -63,7 +63,7 @@ impl Replayer<'_> {
             }
             LogItem::Quota(item) => {
                 let format = item.format;
-                place(ItemType::Quota, format.buffer_sector.get(), format.buffer_sectors.get().into())
+                place(ItemType::Quota, format.buffer_sector.get(), format.buffer_sectors(&self.geometry))
             }
             _ => None,
         }?;
