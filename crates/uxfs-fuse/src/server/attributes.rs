@@ -8,7 +8,7 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{
         live::Status,
-        set_attributes::{AttributeChanges, TimeSource, mode_without_set_id},
+        set_attributes::{AttributeChanges, TimeSource, Writer, mode_without_set_id},
     },
 };
 use uxfs_format::inode::{FileType, InodeFlags, Timestamp};
@@ -19,7 +19,10 @@ use crate::{
     protocol::{
         flags::{AttributeChanges as Asked, AttributeFlags},
         reply::{Attributes, AttributesReply, EntryReply, StatfsReply, StatxReply},
-        request::operation::{SetAttributes, Statx, TimeChange},
+        request::{
+            Caller,
+            operation::{SetAttributes, Statx, TimeChange},
+        },
     },
     transport::ReplyBuffer,
 };
@@ -28,6 +31,8 @@ use crate::{
 const SECTOR_BYTES: u64 = 512;
 /// An access time that is older than this is set anew also with `relatime`.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
+/// The file runs as its owner.
+const SET_USER: u16 = 0o4000;
 /// Permissions with set-id bits and the sticky bit.
 const PERMISSIONS: u32 = 0o7777;
 
@@ -102,7 +107,7 @@ impl Server {
         &self,
         node: u64,
         asked: &SetAttributes,
-        is_by_user: bool,
+        caller: Caller,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
@@ -114,7 +119,7 @@ impl Server {
             return self.put_attributes(&inode, reply);
         }
         self.lazy_times.write(&self.file_system, inode.number());
-        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
+        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID).then(|| writer(caller, &inode));
         let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
@@ -126,9 +131,14 @@ impl Server {
             }
             self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
         }
-        if asked.changes.is_empty() && is_by_user {
+        if asked.changes.is_empty() && caller.user_id != 0 {
             let status = self.file_system.stat(&inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode);
+            // The kernel asks only where a bit must go, and knows all groups of the user: where there is no other bit, it is that of the group.
+            let writer = match status.mode & SET_USER {
+                0 => Writer::Stranger,
+                _ => writer(caller, &inode),
+            };
+            let mode = mode_without_set_id(status.mode, writer);
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
             // The kernel has the time of the write for which it asks, and sends it.
@@ -145,7 +155,7 @@ impl Server {
         &self,
         inode: &InodeHandle,
         asked: &SetAttributes,
-        clears_set_id: bool,
+        clears_set_id: Option<Writer>,
     ) -> Result<AttributeChanges, Errno> {
         let time_of = |change: TimeChange| match change {
             TimeChange::Now => self.file_system.now(),
@@ -153,9 +163,9 @@ impl Server {
         };
         let mut permissions = asked.mode.map(|mode| (mode & PERMISSIONS) as u16);
         let changes_owner = asked.user_id.is_some() || asked.group_id.is_some();
-        if clears_set_id && changes_owner && permissions.is_none() {
+        if let Some(writer) = clears_set_id.filter(|_| changes_owner && permissions.is_none()) {
             let status = self.file_system.stat(inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode);
+            let mode = mode_without_set_id(status.mode, writer);
             let is_changed = status.file_type != FileType::Directory && mode != status.mode;
             permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
@@ -240,5 +250,13 @@ fn is_due(access_times: AccessTimes, times: [Timestamp; 3], now: Timestamp) -> b
                 || accessed <= changed
                 || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS
         }
+    }
+}
+
+/// Because of whom a file loses its set-id bits. Other groups of the caller than its first the kernel does not tell.
+pub(super) fn writer(caller: Caller, inode: &InodeHandle) -> Writer {
+    match caller.group_id == inode.read().core.gid.get() {
+        true => Writer::OfGroup,
+        false => Writer::Stranger,
     }
 }
