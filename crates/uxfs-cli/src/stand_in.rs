@@ -21,7 +21,7 @@
 //! What is read through a copy is an overlay with the copy in place, and with counters from the groups: a dirty log is recovered as always,
 //! and every structure is verified.
 
-use std::{fs::File, path::Path, sync::Arc};
+use std::{fs::File, iter, ops::Range, path::Path, sync::Arc};
 
 use rustix::fs::{SeekFrom, seek};
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
@@ -53,6 +53,8 @@ pub(crate) const SEARCHED_DATA_BYTES: u64 = 4 << 30;
 const SEARCHED_BYTES: u64 = (1 << 40) + STEP_BYTES as u64;
 /// Groups begin at blocks, and the smallest blocks have this size.
 const STEP_BYTES: usize = 1024;
+/// Holes of an image file that are told of.
+const MOST_HOLES: usize = 1 << 20;
 /// Bytes that the search reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Places with the magic number that are looked at: each costs some reads.
@@ -139,6 +141,20 @@ impl Holes {
             // The file system of the host knows nothing of holes.
             Err(_) => Some(offset_bytes),
         }
+    }
+
+    /// The first holes before byte `end`.
+    pub fn until(&self, end: u64) -> impl Iterator<Item = Range<u64>> {
+        let mut position = 0_u64;
+        let next = move || {
+            let at = position.checked_add(self.start_bytes).filter(|_| position < end)?;
+            let hole = seek(&self.file, SeekFrom::Hole(at)).ok()?.checked_sub(self.start_bytes)?;
+            let hole = Some(hole).filter(|hole| *hole < end)?;
+            position = self.skip(hole).unwrap_or(end).min(end);
+            Some(hole..position)
+        };
+        // A hole goes on to a byte behind it, unless the file changes.
+        iter::from_fn(next).take_while(|hole| !hole.is_empty()).take(MOST_HOLES)
     }
 }
 

@@ -442,6 +442,7 @@ fn settle_missing(record: &mut Record, judgement: &Judgement) {
     record.verdict.merge(&judgement.verdict);
     record.missing = judgement.missing.listed();
     record.missing_bytes = judgement.missing.total_bytes();
+    record.hole_bytes = judgement.hole_bytes;
 }
 
 /// A range in pieces that fit a chunk.

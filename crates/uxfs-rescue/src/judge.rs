@@ -70,6 +70,8 @@ pub struct Judgement {
     pub layout: FileLayout,
     /// What is missing of a regular file.
     pub missing: Missing,
+    /// Bytes of written extents of a regular file that lie in holes of the image file.
+    pub hole_bytes: u64,
     /// Target of a symbolic link.
     pub link_target: Option<Vec<u8>>,
 }
@@ -85,6 +87,8 @@ pub struct Judge<'a> {
     pub device: &'a RescueDevice,
     /// The file system before the repair, where there was one.
     pub before: Option<&'a Volume>,
+    /// Holes of the image file.
+    pub holes: &'a RangeSet,
 }
 
 impl Judge<'_> {
@@ -239,6 +243,12 @@ impl Gather<'_, '_> {
             self.judgement.verdict.add(State::Partial, UNREADABLE);
             self.judgement.missing.add(lost);
         }
+        let holes = self.judge.holes.within(on_device.clone());
+        let hole_bytes: u64 = holes.map(|hole| hole.end - hole.start).sum();
+        if hole_bytes > 0 {
+            self.judgement.hole_bytes = self.judgement.hole_bytes.saturating_add(hole_bytes);
+            self.judgement.verdict.add(State::Whole, IN_HOLES);
+        }
         if self.judge.evidence.suspect().touches(on_device) {
             let reason = "something else claims blocks of it, too: its contents may be another file's";
             self.judgement.verdict.add(State::Inferred, reason);
@@ -248,6 +258,10 @@ impl Gather<'_, '_> {
 
 /// Why a file is partial whose blocks lie in bad sectors.
 pub const UNREADABLE: &str = "blocks of it cannot be read from the device";
+
+/// What is said of a file with zeros in holes of the image file.
+pub const IN_HOLES: &str =
+    "zeros of it lie in holes of the image file, which may stand for what a copy could not read";
 
 /// Bytes of the file that lie in unreadable parts of the device.
 pub fn unreadable_bytes(device: &RescueDevice, range: &DataRange) -> Vec<Range<u64>> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use thiserror::Error;
+use uxfs_block::ranges::RangeSet;
 use uxfs_extract::sink::SinkError;
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{error::Error as VolumeError, inode::FileType};
@@ -26,6 +27,9 @@ pub struct RescueOptions {
     pub choice: Choice,
     /// What is written, and how much.
     pub limits: Limits,
+    /// Holes of the image file, in bytes of the device, where no map tells what of it was read. Zeros that were written and left out of a
+    /// sparse copy look like what a copy of a failing disk could not read.
+    pub holes: RangeSet,
     /// Once it is set, the rescue ends as soon as what it has written is in order.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -58,6 +62,8 @@ pub struct Summary {
     pub directories: u64,
     /// Bytes that are missing of partial files; of a file with several names once for each.
     pub missing_bytes: u64,
+    /// Of the names, those of files with zeros where the image file has holes, and of which nothing is missing.
+    pub in_holes: u64,
     /// Bytes of contents that were written.
     pub written_bytes: u64,
     /// Metadata that the target does not take, as owners for want of root.
@@ -80,6 +86,7 @@ impl Summary {
         *count += 1;
         self.directories += u64::from(record.file_type == Some(FileType::Directory));
         self.missing_bytes = self.missing_bytes.saturating_add(record.missing_bytes);
+        self.in_holes += u64::from(record.hole_bytes > 0 && record.missing_bytes == 0);
     }
 
     /// Whether everything is whole.
@@ -126,7 +133,9 @@ pub fn rescue<T: Target>(
     report: &mut dyn Report,
 ) -> Result<Summary, RescueError> {
     let before = view.before.as_ref();
-    let judge = Judge { volume: &view.volume, evidence: &view.evidence, device: device.as_ref(), before };
+    let holes = &options.holes;
+    let judge =
+        Judge { volume: &view.volume, evidence: &view.evidence, device: device.as_ref(), before, holes };
     let deliverer = Deliverer::new(target, options.limits, Arc::clone(&options.interrupt));
     let mut walker = Walker::new(view, judge, &options.choice, deliverer, report);
     let start = Start { inode: view.volume.geometry().root_inode, path: Vec::new() };

@@ -99,6 +99,8 @@ pub struct Record {
     pub missing: Vec<FileRange>,
     /// Bytes in all missing ranges, also where there are too many to be listed.
     pub missing_bytes: u64,
+    /// Bytes of written extents that lie in holes of the image file, and read as zeros.
+    pub hole_bytes: u64,
     /// Path in the target of the file's first name, where this is a further one.
     pub hard_link_to: Option<Vec<u8>>,
     /// An earlier run had written it.
@@ -119,6 +121,7 @@ impl Record {
             size_bytes: None,
             missing: Vec::new(),
             missing_bytes: 0,
+            hole_bytes: 0,
             hard_link_to: None,
             is_kept: false,
             sha256: None,

@@ -482,7 +482,13 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
             Ok(inode) if inode.file_type() != Some(FileType::Directory) && self.choice.has(&self.path) => {
                 let evidence = Evidence::default();
                 let device = self.judge.device;
-                let judge = Judge { volume: before, evidence: &evidence, device, before: None };
+                let judge = Judge {
+                    volume: before,
+                    evidence: &evidence,
+                    device,
+                    before: None,
+                    holes: self.judge.holes,
+                };
                 let mut judgement = judge.judge(&inode);
                 judgement.verdict.add(State::Inferred, "a repair would give it up");
                 match self.settled_now.contains(number) {

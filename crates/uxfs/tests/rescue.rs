@@ -107,6 +107,34 @@ fn a_map_makes_a_file_partial_and_a_better_one_whole() {
     assert!(fs::read(&image).unwrap() == before, "the image was changed");
 }
 
+/// A copy of a failing disk has holes where nothing could be read. Its map says so; without one the file is counted.
+#[test]
+fn files_in_holes_of_the_image_file_are_counted() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = unpacked("default", folder.path());
+    let rescued = |to: &str, more: &[&str]| {
+        let to = folder.path().join(to);
+        let output = uxfs(&[&["rescue", text(&image), "--to", text(&to), "--json"], more].concat());
+        (output.status.code(), lines(&output.stdout).last().unwrap().clone())
+    };
+    let (code, before) = rescued("before", &[]);
+    let (start, length) = first_extent(&image, FILE);
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, start, length).unwrap();
+    let (code_after, after) = rescued("after", &[]);
+    assert_eq!((code, code_after), (Some(0), Some(0)));
+    let holes = |summary: &Json| summary["in_holes"].as_u64().unwrap();
+    assert_eq!(holes(&after), holes(&before) + 1);
+    let to = folder.path().join("words");
+    let output = uxfs(&["rescue", text(&image), "--to", text(&to)]);
+    assert!(words(&output).contains("where the image file has holes"), "{}", words(&output));
+    assert!(words(&output).contains("--map"), "{}", words(&output));
+    let map = folder.path().join("map");
+    fs::write(&map, format!("0 + 1\n0 {} +\n", fs::metadata(&image).unwrap().len())).unwrap();
+    assert_eq!(holes(&rescued("with-map", &["--map", text(&map)]).1), 0);
+}
+
 #[test]
 fn chosen_files_come_out_of_an_image_without_superblock_and_root() {
     let folder = tempfile::tempdir().unwrap();

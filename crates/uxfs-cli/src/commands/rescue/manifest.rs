@@ -3,6 +3,7 @@
 //! Each line is written at once, so that what an interrupted rescue leaves is valid.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Write},
     path::Path,
@@ -27,6 +28,10 @@ use crate::{
 
 /// Missing ranges that the text shows of a file.
 const SHOWN_RANGES: usize = 3;
+/// Lines of the text for files in one state for one reason: a person reads no thousands.
+const SHOWN_OF_A_KIND: u64 = 10;
+/// Kinds of lines that are told apart.
+const MOST_KINDS: usize = 1000;
 /// Version of the lines.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -40,6 +45,8 @@ pub(super) struct Manifest {
     /// What `--only` asks for.
     pub wanted: Wanted,
     progress: Progress,
+    /// Lines of the text, by state and reason.
+    kinds: BTreeMap<(State, String), u64>,
     /// Another program that used the image meanwhile.
     user: Option<String>,
     /// The first error; nothing is written to a file that fails.
@@ -59,6 +66,7 @@ impl Manifest {
             is_archive: false,
             wanted: Wanted::default(),
             progress,
+            kinds: BTreeMap::new(),
             user: None,
             file_error: None,
             output_error: None,
@@ -121,6 +129,7 @@ impl Manifest {
             "directories": summary.directories,
             "written_bytes": summary.written_bytes,
             "missing_bytes": summary.missing_bytes,
+            "in_holes": summary.in_holes,
             "unreadable_bytes": unreadable.total_bytes(),
             "failed_bytes": device.failed_bytes(),
             "in_use": self.user.as_deref(),
@@ -139,6 +148,16 @@ impl Manifest {
         if !unreadable.is_empty() {
             text += &format!("; {} of the image could not be read", human_size(unreadable.total_bytes()));
         }
+        if summary.in_holes > 0 {
+            text += &format!(
+                "; {} zeros where the image file has holes: if a copy left out what could not be read, give its map \
+                 with --map",
+                match summary.in_holes {
+                    1 => "1 file has".to_owned(),
+                    count => format!("{count} files have"),
+                }
+            );
+        }
         if let Some(user) = &self.user {
             text += &format!("; the image was in use: {user}");
         }
@@ -148,6 +167,7 @@ impl Manifest {
                 false => "; interrupted: the same command with --resume goes on",
             };
         }
+        self.put_hidden();
         self.put_text(&text);
         if let Some(error) = self.file_error.take() {
             return Err(Failure::caused_by(&error)).about("the manifest");
@@ -197,10 +217,56 @@ impl Report for Manifest {
         if self.file.is_some() || self.json {
             self.put_json(&document(&record));
         }
-        if !self.json && (self.verbose || record.verdict.state != State::Whole) {
+        if !self.json
+            && (self.verbose || record.verdict.state != State::Whole && self.is_among_first(&record))
+        {
             self.put_text(&describe(&record));
         }
     }
+}
+
+impl Manifest {
+    /// Counts a line by its kind.
+    fn is_among_first(&mut self, record: &Record) -> bool {
+        let mut kind = (record.verdict.state, kind_of(&record.verdict.reasons));
+        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&kind) {
+            kind.1 = "other reasons".to_owned();
+        }
+        let count = self.kinds.entry(kind).or_default();
+        *count += 1;
+        *count <= SHOWN_OF_A_KIND
+    }
+
+    /// Says how many lines of each kind were not shown.
+    fn put_hidden(&mut self) {
+        let hidden = |count: u64| count.saturating_sub(SHOWN_OF_A_KIND);
+        let kinds: Vec<_> = self.kinds.iter().filter(|(_, count)| hidden(**count) > 0).collect();
+        let lines: Vec<_> = kinds
+            .iter()
+            .map(|((state, reason), count)| {
+                let state = state.name().replace('_', " ");
+                format!("{state:<8} {} more: {}", hidden(**count), escaped(reason.as_bytes()))
+            })
+            .collect();
+        if lines.is_empty() {
+            return;
+        }
+        lines.iter().for_each(|line| self.put_text(line));
+        self.put_text("--verbose shows every file, and --manifest FILE keeps a line for each");
+    }
+}
+
+/// The first reason without its numbers, so that files with the same fate are of one kind.
+fn kind_of(reasons: &[String]) -> String {
+    let reason = reasons.first().map_or("no reason is known", String::as_str);
+    let mut kind = String::with_capacity(reason.len());
+    for character in reason.chars().map(|character| if character.is_ascii_digit() { 'N' } else { character })
+    {
+        if !(character == 'N' && kind.ends_with('N')) {
+            kind.push(character);
+        }
+    }
+    kind
 }
 
 fn put_name_of(line: &mut Map<String, Value>, name: &str, path: &[u8]) {
@@ -234,6 +300,9 @@ fn document(record: &Record) -> Value {
             .map(|range| json!({ "offset_bytes": range.offset_bytes, "length_bytes": range.length_bytes }));
         line.insert("missing".to_owned(), ranges.collect());
         line.insert("missing_bytes".to_owned(), record.missing_bytes.into());
+    }
+    if record.hole_bytes > 0 {
+        line.insert("hole_bytes".to_owned(), record.hole_bytes.into());
     }
     if let Some(first) = &record.hard_link_to {
         put_name_of(&mut line, "hard_link_to", first);

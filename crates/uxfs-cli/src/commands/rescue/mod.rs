@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, ranges::RangeSet};
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     tar::stream::TarSink,
@@ -45,6 +45,7 @@ use crate::{
     kind::{Kind, Note as Told},
     output::{notice, set_image},
     overwrite::{self, Input},
+    stand_in::Holes,
     text::{counted, human_size, parse_size},
 };
 
@@ -278,6 +279,18 @@ impl Arguments {
         Ok(device_for(inner, unread, options))
     }
 
+    /// Holes of the image file. With a map they tell nothing.
+    fn holes(&self, end: u64) -> Result<RangeSet, Failure> {
+        let mut set = RangeSet::default();
+        if self.map.is_none() {
+            let image = &self.image.image;
+            let start_bytes = self.image.place.find(image).about_image(image)?.start_bytes;
+            let holes = Holes::of(image, start_bytes);
+            holes.iter().flat_map(|holes| holes.until(end)).for_each(|hole| set.insert(hole));
+        }
+        Ok(set)
+    }
+
     fn open_manifest(&self, context: &Context) -> Result<Manifest, Failure> {
         let file = self
             .manifest
@@ -308,7 +321,8 @@ impl Arguments {
             hashes: self.digest,
         };
         let choice = Choice::new(self.only.iter().map(|pattern| pattern.as_bytes()));
-        let options = RescueOptions { choice, limits, interrupt: interrupt.flag() };
+        let holes = self.holes(device.end())?;
+        let options = RescueOptions { choice, limits, holes, interrupt: interrupt.flag() };
         match rescue(device, view, target, &options, manifest) {
             Ok(summary) => Ok(summary),
             Err(RescueError::Target(error)) => Err(error.into()),
