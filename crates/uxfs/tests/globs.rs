@@ -118,10 +118,11 @@ fn compare(name: &'static str, names: Names, seed: u64) {
             // A file of that very name comes first, and of a text that is no pattern nothing is asked.
             let is_there = tree.mount.join(OsStr::from_bytes(pattern)).symlink_metadata().is_ok();
             let is_plain = list.len() == 1 && list[0] == *pattern;
-            // Bash looks for escaped backslashes as they are written where a component is no pattern.
+            // Bash looks for a backslash as it is written, unless it is in front of a character with a meaning, where a component is no
+            // pattern.
             let is_plain = is_plain
                 || pattern.ends_with(b"\\")
-                || pattern.windows(2).any(|pair| matches!(pair, br"\\" | br"\/"));
+                || pattern.windows(2).any(|pair| pair[0] == b'\\' && !b"*?[]".contains(&pair[1]));
             if is_there || is_plain || is_late(began) {
                 continue;
             }
