@@ -80,7 +80,7 @@ pub enum ClaimError {
     #[error("the device is in use")]
     Busy,
     /// The device takes no writes.
-    #[error("the device is write-protected (blockdev --setrw makes it writable)")]
+    #[error("the device is write-protected")]
     WriteProtected,
     /// The system says no.
     #[error(transparent)]

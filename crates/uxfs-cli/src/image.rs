@@ -33,6 +33,7 @@ use crate::{
     kind::{Kind, Note},
     output::notice,
     place::{ImagePlace, PlaceArguments},
+    remedy,
     repaired::{self, Repaired},
     stand_in::{self, Holes},
     text::parse_size,
@@ -465,7 +466,7 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         {
             corruption.fault
         }
-        _ => return error.into(),
+        _ => return remedy::add_to(Failure::from(&error), &error),
     };
     if let Some(failure) = beginning_of(&error).and_then(|magic| forms::is_no_file_system(magic, None)) {
         return failure;

@@ -6,12 +6,13 @@ use uxfs_block::device::DeviceError;
 use uxfs_fuse::mounting::mount_table::MountTable;
 use uxfs_volume::error::Error;
 
-use crate::{failure::Failure, text::shell_path};
+use crate::{failure::Failure, remedy, text::shell_path};
 
 /// Why an image could not be opened. Where it is mounted through FUSE, that is told.
 pub(crate) fn not_opened(error: DeviceError, image: &Path) -> Failure {
     let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
-    let failure = Failure::from(Error::from(error));
+    let error = Error::from(error);
+    let failure = remedy::add_to(Failure::from(&error), &error);
     match mount_points(image).filter(|_| is_busy) {
         Some(places) => failure
             .with_remedy(&format!("it is mounted on {places}; uxfs umount {} ends that", shell_path(image))),

@@ -20,6 +20,7 @@
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`kind`] | stable words for programs: why something failed, what is told |
+//! | `mount_users` | programs that keep a mount busy |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | `overwrite` | keeps commands from writing over what they read |
@@ -28,6 +29,7 @@
 //! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a line on a terminal about long work, nothing elsewhere; the sentence at its end |
+//! | `remedy` | what a person can do about an image that cannot be opened |
 //! | `remains` | the remains of a command that a signal ends |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`schema`] | the JSON Schema of what `--json` prints |
@@ -57,6 +59,7 @@ mod in_use;
 mod interrupt;
 pub mod kind;
 pub mod listing;
+mod mount_users;
 pub mod output;
 mod overwrite;
 pub mod partitions;
@@ -64,6 +67,7 @@ mod paths;
 pub mod place;
 pub mod progress;
 mod remains;
+mod remedy;
 mod repaired;
 pub mod schema;
 pub mod search;

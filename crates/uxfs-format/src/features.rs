@@ -127,10 +127,7 @@ impl LogIncompatible {
 #[non_exhaustive]
 pub enum Unsupported {
     /// Version 4 and older.
-    #[error(
-        "XFS version {version} (no metadata checksums) is not supported, only version 5; \
-         `mkfs.xfs -m crc=1` makes version 5"
-    )]
+    #[error("XFS version {version} (no metadata checksums) is not supported, only version 5")]
     OldVersion {
         /// From the low bits of `sb_versionnum`.
         version: u16,
@@ -156,9 +153,7 @@ pub enum Unsupported {
         bits: u32,
     },
     /// `NEEDS_REPAIR` is set.
-    #[error(
-        "the file system is marked as needing repair (an interrupted xfs_repair or xfs_admin); run xfs_repair"
-    )]
+    #[error("the file system is marked as needing repair: a repair or a change of features was interrupted")]
     NeedsRepair,
     /// Data on a realtime device or section.
     #[error("realtime file data is not supported")]
@@ -167,7 +162,7 @@ pub enum Unsupported {
     #[error("zoned realtime file data is not supported")]
     ZonedData,
     /// The log lies on another device.
-    #[error("the log lies on an external device, which is not supported")]
+    #[error("the log lies on another device, which is not supported")]
     ExternalLog,
 }
 

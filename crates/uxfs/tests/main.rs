@@ -40,6 +40,7 @@ mod mount_words;
 mod overwrite;
 mod partitions;
 mod recipes;
+mod remedies;
 mod repair;
 mod repair_host;
 mod repair_robust;

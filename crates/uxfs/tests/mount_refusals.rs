@@ -178,18 +178,20 @@ fn a_block_device_is_mounted_for_changes_unless_it_takes_none() {
     assert_eq!(fs::read(place.file()).unwrap(), b"contents");
     succeeds(&["umount", text(&place.directory)]);
     host("blockdev", &["--setro", text(device.path())]);
-    let is_refused = |output: Output| {
+    let is_refused = |output: Output, remedy| {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && words.contains("write-protected"), "{words}");
+        assert!(words.contains(remedy), "{words}");
     };
-    is_refused(mount(&device, "rw"));
-    is_refused(uxfs(&["rm", text(device.path()), "/file"]));
+    is_refused(mount(&device, "rw"), "-r mounts it for reading only");
+    is_refused(uxfs(&["rm", text(device.path()), "/file"]), "uxfs copy");
+    is_refused(uxfs(&["repair", text(device.path())]), "--dry-run");
     succeeded(&mount(&device, "ro"));
     succeeds(&["umount", text(&place.directory)]);
     host("blockdev", &["--setrw", text(device.path())]);
     drop(device);
     let device = LoopDevice::attach(&place.image, &["--read-only"]).unwrap();
-    is_refused(mount(&device, "rw"));
+    is_refused(mount(&device, "rw"), "-r mounts");
     drop(device);
     uxfs_testkit::verdict::repair_is_silent(&place.image).unwrap();
 }

@@ -51,6 +51,7 @@ use crate::{
     glob::{GlobArguments, Globs, no_match},
     image::ImageArguments,
     output::{put_path, set_image},
+    remedy::{Purpose, set_purpose},
     target::Target,
 };
 
@@ -255,8 +256,34 @@ impl Command {
         matches!(self, Self::Mount(_) | Self::Umount(_))
     }
 
+    fn purpose(&self) -> Purpose {
+        match self {
+            Self::Mount(_) => Purpose::Mount,
+            Self::Check(_) | Self::Repair(_) | Self::Undo(_) => Purpose::Mend,
+            Self::Rescue(_) => Purpose::Rescue,
+            Self::Put(_)
+            | Self::Mkdir(_)
+            | Self::Rm(_)
+            | Self::Rmdir(_)
+            | Self::Mv(_)
+            | Self::Cp(_)
+            | Self::Ln(_)
+            | Self::Chmod(_)
+            | Self::Chown(_)
+            | Self::Touch(_)
+            | Self::Truncate(_)
+            | Self::Mknod(_)
+            | Self::Mkfifo(_)
+            | Self::Setfattr(_)
+            | Self::Replay(_)
+            | Self::Admin(_) => Purpose::Change,
+            _ => Purpose::Read,
+        }
+    }
+
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Outcome {
+        set_purpose(self.purpose());
         match self {
             Self::Mkfs(arguments) => mkfs::run(arguments, context),
             Self::Info(arguments) => info::run(arguments, context),

@@ -32,6 +32,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     kind::{Kind, Note},
+    mount_users::users_of,
     output::{notice, program},
     text::shell_path,
 };
@@ -88,15 +89,7 @@ impl Arguments {
         }
         // A directory of it may be mounted elsewhere, too (mount --bind): then its server goes on.
         if let Some(other) = other_mount_of(&entry) {
-            // umount(8) says nothing of it.
-            if program() == "uxfs" {
-                notice!(
-                    Note::Progress,
-                    "{}: unmounted; the image is still in use at {}",
-                    entry.mount_point.display(),
-                    other.display()
-                );
-            }
+            tell(&entry, format_args!("unmounted; the image is still in use at {}", other.display()));
             return Ok(Exit::Success);
         }
         let ending = match waiting {
@@ -148,7 +141,7 @@ impl Arguments {
         let (mut child, said) = fork::fork(c"uxfs-umount", said, work).map_err(|error| cannot(&error))?;
         let mut status = child.wait_at_most(PATIENCE).map_err(|error| cannot(&error))?;
         if status.is_none() {
-            notice!(Note::Progress, "{}: waiting for its server", entry.mount_point.display());
+            tell(entry, format_args!("waiting for its server"));
             status = child.wait_at_most(LONGEST).map_err(|error| cannot(&error))?;
         }
         let Some(status) = status else {
@@ -216,6 +209,13 @@ impl Arguments {
     }
 }
 
+/// Says what is going on. As a helper of umount(8) it is silent, as that is.
+fn tell(entry: &MountEntry, words: std::fmt::Arguments<'_>) {
+    if program() == "uxfs" {
+        notice!(Note::Progress, "{}: {words}", entry.mount_point.display());
+    }
+}
+
 /// The mount of an image.
 fn find_by_image(table: &MountTable, path: &Path) -> Result<MountEntry, Failure> {
     let mounts: Vec<_> = table.entries().filter(|entry| entry.is_fuse() && entry.source == path).collect();
@@ -246,9 +246,10 @@ fn words_of(error: &DirectError, entry: &MountEntry) -> String {
             format!("{} is mounted in it, and must be unmounted first", inner.display())
         }
         // The failure begins with the directory.
-        (DirectError::Busy(_), None) => {
-            "busy: a program has a file or its working directory there".to_owned()
-        }
+        (DirectError::Busy(_), None) => match users_of(&entry.mount_point) {
+            Some(users) => format!("busy: {users} has a file or its working directory there"),
+            None => "busy: a program has a file or its working directory there".to_owned(),
+        },
         (error, _) => error.to_string(),
     }
 }
@@ -265,7 +266,10 @@ fn refusal_by_fusermount(error: &FusermountError, entry: &MountEntry) -> (Kind, 
             let words = format!("{error}; it needs /etc/mtab: as root, ln -s /proc/self/mounts /etc/mtab");
             (Kind::Unavailable, words)
         }
-        (_, FusermountError::Refused { .. }) => (Kind::InUse, error.to_string()),
+        (_, FusermountError::Refused { .. }) => {
+            let users = users_of(&entry.mount_point).map(|users| format!(" (in use by {users})"));
+            (Kind::InUse, format!("{error}{}", users.unwrap_or_default()))
+        }
         _ => (cause_of(error).map_or(Kind::Failed, |(kind, _)| kind), error.to_string()),
     }
 }
@@ -285,11 +289,8 @@ fn other_mount_of(entry: &MountEntry) -> Option<PathBuf> {
 fn wait_for_ending(waiting: &Waiting, entry: &MountEntry) -> Result<Option<Ending>, Failure> {
     let mut outcome = waiting.wait(PATIENCE);
     if outcome == Err(Errno::TIMEDOUT) {
-        notice!(
-            Note::Progress,
-            "{}: unmounted, waiting until the image is whole (a mount namespace, as of a container, may still use it)",
-            entry.mount_point.display()
-        );
+        let words = "unmounted, waiting until the image is whole (a mount namespace, as of a container, may still use it)";
+        tell(entry, format_args!("{words}"));
         outcome = waiting.wait(LONGEST);
     }
     match outcome {

@@ -25,6 +25,7 @@ use crate::{
     },
     image::ImageArguments,
     output::say,
+    remedy::{Purpose, set_purpose},
 };
 
 /// Errors were repaired.
@@ -80,6 +81,7 @@ pub struct Arguments {
 
 /// Runs the tool and gives its exit code.
 pub(crate) fn run(arguments: &[OsString]) -> u8 {
+    set_purpose(Purpose::Mend);
     let arguments: Arguments = match super::parse(arguments, USAGE) {
         Ok(arguments) => arguments,
         Err(exit) => return exit,

@@ -5,7 +5,10 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Parser;
 
 use super::code_of;
-use crate::commands::{Context, mount, umount};
+use crate::{
+    commands::{Context, mount, umount},
+    remedy::{Purpose, set_purpose},
+};
 
 /// The command line was wrong, as mount(8) has it.
 const USAGE: u8 = 1;
@@ -76,6 +79,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(arguments) => arguments,
         Err(exit) => return exit,
     };
+    set_purpose(Purpose::Mount);
     let arguments = mount::Arguments::of_helper(target);
     let outcome = if is_fake { arguments.verify() } else { mount::run(&arguments, &Context::default()) };
     code_of(outcome, USAGE, FAILED)

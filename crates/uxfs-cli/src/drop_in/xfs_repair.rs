@@ -11,6 +11,7 @@ use crate::{
     },
     image::ImageArguments,
     output::say,
+    remedy::{Purpose, set_purpose},
 };
 
 /// There was corruption (with -n), or the repair failed; also a wrong command line.
@@ -113,6 +114,7 @@ impl Arguments {
 
 /// Runs the tool and gives its exit code.
 pub(crate) fn run(arguments: &[OsString]) -> u8 {
+    set_purpose(Purpose::Mend);
     let arguments: Arguments = match super::parse(arguments, FAILED) {
         Ok(arguments) => arguments,
         Err(exit) => return exit,
