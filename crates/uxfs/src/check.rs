@@ -33,7 +33,7 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Its kind, for good: the list is in `docs/check.md`.
+    /// Its kind, for good: `uxfs help findings` lists them.
     pub number: u16,
     /// How bad it is.
     pub severity: Severity,

@@ -99,7 +99,8 @@ fn findings_have_number_severity_place_and_paths() {
     assert!(!shown(&output).contains("repair -n"), "JSON has none");
     assert!(words.contains(" is /link-into-the-deep\n"), "{words}");
     let counts = shown(&check(&image, &["--summary"]));
-    assert!(counts.contains("[70] inconsistent: 1\n") && !counts.contains("link count"), "{counts}");
+    assert!(counts.contains("[70] inconsistent: 1 (a link count is wrong)\n"), "{counts}");
+    assert!(!counts.contains("/link-into-the-deep"), "{counts}");
 
     // Each choice, and what it leaves.
     let numbers = |options: &[&str]| -> Vec<u64> {
@@ -412,4 +413,27 @@ fn groups_of_another_time_or_file_system_are_told() {
     second_half(&old);
     let line = told();
     assert!(line.starts_with("allocation group 1 looks like a part of another file system: "), "{line}");
+}
+
+/// A person reads no thousands of lines: each kind is shown ten times and counted.
+#[test]
+fn many_findings_of_a_kind_are_counted() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
+    let bytes = fs::read(&image).unwrap();
+    let mut damaged = bytes.clone();
+    // Regular files whose link count has changed, with the checksum as it was.
+    let inodes = (0..bytes.len()).step_by(512).filter(|at| bytes[*at..].starts_with(b"IN\x81"));
+    let hit: Vec<usize> = inodes.take(50).collect();
+    hit.iter().for_each(|at| damaged[at + 19] ^= 1);
+    fs::write(&image, &damaged).unwrap();
+    let (first, all) = (shown(&check(&image, &[])), shown(&check(&image, &["--all"])));
+    let of_first_kind =
+        |words: &str| words.lines().filter(|line| line.starts_with("[1] damaged: inode")).count();
+    assert_eq!((of_first_kind(&first), of_first_kind(&all)), (10, hit.len()), "{first}");
+    let counted = format!("[1] damaged: {} (a structure fails its verifier", hit.len());
+    assert!(first.contains(&counted) && first.contains("--all shows them"), "{first}");
+    assert!(first.contains("uxfs rescue"), "{first}");
+    assert!(!all.contains("--all shows them"), "{all}");
 }

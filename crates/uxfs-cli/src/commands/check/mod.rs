@@ -24,7 +24,7 @@ use uxfs_volume::{error::Error, inode::scan::ScanOptions};
 use self::{
     choice::{Choice, ChoiceArguments},
     map::{Cells, MapPage},
-    report::Report,
+    report::{Amount, Report},
 };
 use crate::{
     commands::Context,
@@ -41,7 +41,7 @@ use crate::{
 #[command(
     after_help = "Compares free space, reverse mappings, reference counts, inode indexes, inodes, extents, directories, \
     attributes, parent pointers, link counts and counters with each other. A dirty log is recovered in memory, and the file \
-    system is checked as it will be. Each finding has a number that never changes.\n\
+    system is checked as it will be. Each finding has a number that never changes: uxfs help finding N explains it.\n\
     Exits with 0 where nothing was found, with 3 where something was, and with 1 where there is no file system, or the check or its \
     output failed. A reader of the output that has gone (| head) changes no code.\n\
     Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
@@ -58,6 +58,9 @@ pub struct Arguments {
     /// Print only how many findings of each number there are
     #[arg(short, long)]
     summary: bool,
+    /// Print every finding, not only the first ten of each number
+    #[arg(short, long, conflicts_with = "summary")]
+    all: bool,
     #[command(flatten)]
     choice: ChoiceArguments,
     /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced; links stay,
@@ -102,6 +105,14 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
+    fn amount(&self) -> Amount {
+        match (self.summary, self.all) {
+            (true, _) => Amount::Counts,
+            (false, true) => Amount::All,
+            (false, false) => Amount::First,
+        }
+    }
+
     fn memory(&self) -> Memory {
         let memory = self.memory.map(Memory::of_bytes).unwrap_or_default();
         self.threads.map_or(memory, |threads| memory.with_threads(threads))
@@ -127,7 +138,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let page = arguments.map.as_deref();
     let page = page.map(|file| MapPage::new(file, &arguments.image.image, geometry)).transpose()?;
     let cells = page.as_ref().map(|_| Cells::new(geometry));
-    let mut report = Report::new(context.json, arguments.summary, paths, geometry.clone(), page);
+    let mut report = Report::new(context.json, arguments.amount(), paths, geometry.clone(), page);
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {

@@ -1,6 +1,7 @@
 //! Findings as text and as JSON.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     io::{self, Write},
 };
@@ -34,16 +35,30 @@ use crate::{
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
+/// Findings of one kind that are shown, unless all are wanted: a person reads no thousands.
+const SHOWN_OF_A_KIND: u64 = 10;
 /// So many older inodes and blocks of a group are no single lost writes.
 const MANY_OLDER: u64 = 16;
 /// So many structures of a group do not get the same wrong uuid by accident. Of a whole group only the headers are looked at.
 const MANY_FOREIGN: u64 = 2;
+
+/// How much of the findings is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// How many of each kind there are.
+    Counts,
+    /// The first of each kind as well.
+    First,
+    /// Every one.
+    All,
+}
 
 /// Prints findings as they come.
 pub struct Report {
     output: Output,
     is_json: bool,
     is_summary: bool,
+    shows_all: bool,
     has_colour: bool,
     paths: Paths,
     geometry: Geometry,
@@ -96,7 +111,7 @@ impl Report {
     /// One that is empty so far.
     pub fn new(
         is_json: bool,
-        is_summary: bool,
+        amount: Amount,
         paths: Paths,
         geometry: Geometry,
         map: Option<MapPage>,
@@ -107,7 +122,8 @@ impl Report {
         Self {
             output,
             is_json,
-            is_summary,
+            is_summary: amount == Amount::Counts,
+            shows_all: is_json || amount == Amount::All,
             has_colour,
             paths,
             geometry,
@@ -138,7 +154,9 @@ impl Report {
     /// Adds a finding. A reader of standard output that has gone is no error.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
         self.needed_bytes = self.needed_bytes.or(finding.needed_bytes());
-        *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
+        let count = self.counts.entry((finding.number(), finding.severity())).or_default();
+        *count += 1;
+        let is_hidden = self.is_summary || (!self.shows_all && *count > SHOWN_OF_A_KIND);
         let object = finding.object(&self.geometry);
         let strange = Strange::of(finding);
         if strange.older + strange.foreign > 0
@@ -148,7 +166,7 @@ impl Report {
             of_group.older += strange.older;
             of_group.foreign += strange.foreign;
         }
-        if self.is_summary && self.map.is_none() {
+        if is_hidden && self.map.is_none() {
             return Ok(());
         }
         let inodes = inodes_of(&object).map(|inode| (inode, self.paths.of(inode)));
@@ -156,7 +174,7 @@ impl Report {
         if let Some(map) = &mut self.map {
             map.add(finding, &inodes);
         }
-        if self.is_summary || self.is_unread {
+        if is_hidden || self.is_unread {
             return Ok(());
         }
         let shown = self.show(finding, &object, inodes);
@@ -240,6 +258,30 @@ impl Report {
         Ok(())
     }
 
+    /// How many findings of each kind there are, where not all have been shown.
+    fn write_counts(&mut self) -> io::Result<()> {
+        let hidden =
+            |count: &u64| if self.is_summary { *count } else { count.saturating_sub(SHOWN_OF_A_KIND) };
+        let hidden: u64 = self.counts.values().map(hidden).sum();
+        if self.shows_all || hidden == 0 {
+            return Ok(());
+        }
+        let mut counts: Vec<_> = self.counts.iter().collect();
+        counts.sort_by_key(|((number, severity), _)| (Reverse(*severity), *number));
+        for ((number, severity), count) in counts {
+            let meaning = Finding::meaning_of(*number).unwrap_or_default();
+            writeln!(self.output, "[{number}] {}: {count} ({meaning})", severity.name())?;
+        }
+        if !self.is_summary {
+            let verb = if hidden == 1 { "finding is" } else { "findings are" };
+            writeln!(
+                self.output,
+                "{hidden} {verb} not shown: --all shows them, uxfs help finding N explains a kind"
+            )?;
+        }
+        Ok(())
+    }
+
     /// The exit code.
     pub fn exit(&self) -> Exit {
         if self.is_empty() { Exit::Success } else { Exit::Corruption }
@@ -291,11 +333,7 @@ impl Report {
             put_path(&mut document, "image", image.path());
             self.output.json(&document)?;
         } else {
-            if self.is_summary {
-                for ((number, severity), count) in &self.counts {
-                    writeln!(self.output, "[{number}] {}: {count}", severity.name())?;
-                }
-            }
+            self.write_counts()?;
             self.write_remarks(recovery, image)?;
             writeln!(
                 self.output,
@@ -308,6 +346,13 @@ impl Report {
             if self.left_out > 0 {
                 let others = if self.left_out == 1 { "finding was" } else { "findings were" };
                 writeln!(self.output, "{} other {others} left out", self.left_out)?;
+            }
+            if of(Severity::Damaged) > 0 {
+                writeln!(
+                    self.output,
+                    "uxfs rescue{} --to DIR saves the files before anything is changed",
+                    image.arguments()
+                )?;
             }
             if findings > 0 {
                 writeln!(self.output, "uxfs repair -n{} shows what a repair would do", image.arguments())?;

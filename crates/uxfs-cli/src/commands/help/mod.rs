@@ -6,6 +6,8 @@ use std::io::Write;
 
 use clap::Command;
 
+use uxfs_repair::{Finding, finding::severity::Severity};
+
 use crate::{
     commands::Context,
     failure::{Exit, Failure, Outcome},
@@ -62,9 +64,11 @@ const GROUPS: [(&str, &[&str]); 9] = [
 
 /// Arguments of `uxfs help`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples: uxfs help\n          uxfs help mkfs\n          uxfs help exit-codes")]
+#[command(
+    after_help = "Examples: uxfs help\n          uxfs help mkfs\n          uxfs help exit-codes\n          uxfs help finding 72"
+)]
 pub struct Arguments {
-    /// A command, with its subcommand where it has some, or a topic
+    /// A command, with its subcommand where it has some; a topic; `finding` with a number of `uxfs check`
     #[arg(value_name = "COMMAND|TOPIC")]
     about: Vec<String>,
 }
@@ -77,12 +81,87 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
     let text = match &*arguments.about {
         [] => overview(&uxfs),
         [name] if topic(name).is_some() => topic(name).map(|topic| topic.text.to_owned()).unwrap_or_default(),
+        [word] if word == "findings" => findings(),
+        [word, number] if word == "finding" => finding(number)?,
         names => long_help(&mut uxfs, names)?,
     };
     let mut output = Output::new();
     output.write_all(text.as_bytes())?;
     output.finish()?;
     Ok(Exit::Success)
+}
+
+/// Columns of an explanation.
+const COLUMNS: usize = 80;
+/// What a kind of finding means for the file system, and what a repair does about it: a line for each number.
+const FINDINGS: &str = include_str!("findings.txt");
+
+/// All kinds of finding.
+fn findings() -> String {
+    let line = |number: &u16| {
+        let severity = Finding::severity_of(*number).map_or("", Severity::name);
+        format!("[{number}] {severity}: {}\n", Finding::meaning_of(*number).unwrap_or_default())
+    };
+    Finding::NUMBERS
+        .iter()
+        .map(line)
+        .chain(["\nuxfs help finding N tells more of one.\n".to_owned()])
+        .collect()
+}
+
+/// One kind of finding, by its number.
+fn finding(text: &str) -> Result<String, Failure> {
+    let known =
+        text.trim_matches(['[', ']']).parse().ok().and_then(|number: u16| {
+            Some((number, Finding::meaning_of(number)?, Finding::severity_of(number)?))
+        });
+    let (number, meaning, severity) = known.ok_or_else(|| {
+        Failure::usage(format!("{text}: no finding has this number"))
+            .with_remedy("uxfs help findings lists them")
+    })?;
+    let of_severity = match severity {
+        Severity::Leftover => "Work that was cut off: only space is wasted.",
+        Severity::Inconsistent => {
+            "A fact that follows from others is recorded wrongly. Nothing is lost yet; changing the file system may make it worse."
+        }
+        Severity::Damaged => {
+            "Something cannot be read, or two witnesses of names or contents contradict each other: files, names or \
+             attributes may be lost."
+        }
+    };
+    let prefix = format!("{number} ");
+    let more = FINDINGS.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap_or_default();
+    let text = format!(
+        "[{number}] {meaning}\n\n{more}\n\n{}: {of_severity}\n\nuxfs repair -n IMAGE shows what a repair would do, and writes \
+         nothing. uxfs rescue IMAGE --to DIR saves files before anything is changed. uxfs undo takes a repair back.\n",
+        severity.name(),
+    );
+    Ok(wrapped(&text))
+}
+
+/// Lines of a usual terminal.
+fn wrapped(text: &str) -> String {
+    let mut wrapped = String::with_capacity(text.len());
+    for paragraph in text.lines() {
+        let mut columns = 0;
+        for word in paragraph.split(' ') {
+            let length = word.chars().count();
+            match columns {
+                0 => columns = length,
+                _ if columns + 1 + length > COLUMNS => {
+                    wrapped.push('\n');
+                    columns = length;
+                }
+                _ => {
+                    wrapped.push(' ');
+                    columns += 1 + length;
+                }
+            }
+            wrapped.push_str(word);
+        }
+        wrapped.push('\n');
+    }
+    wrapped
 }
 
 fn topic(name: &str) -> Option<&'static Topic> {
@@ -123,6 +202,7 @@ fn overview(uxfs: &Command) -> String {
     for topic in &TOPICS {
         text += &format!("  {:<12} {}\n", topic.name, topic.about);
     }
+    text += &format!("  {:<12} {}\n", "finding N", "a kind of finding of uxfs check, by its number");
     text += "\nuxfs help COMMAND and uxfs COMMAND --help tell more.\n";
     text
 }
@@ -140,6 +220,16 @@ mod tests {
         let overview = overview(&uxfs);
         let long: Vec<_> = overview.lines().filter(|line| line.len() > 92).collect();
         assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
+    fn each_kind_of_finding_is_explained_once() {
+        let explained: Vec<u16> = FINDINGS
+            .lines()
+            .map(|line| line.split_once(' ').and_then(|(number, _)| number.parse().ok()).unwrap_or(0))
+            .collect();
+        assert_eq!(explained, Finding::NUMBERS);
+        assert!(finding("4711").is_err() && finding("[72]").is_ok_and(|text| text.contains("lost+found")));
     }
 
     #[test]
