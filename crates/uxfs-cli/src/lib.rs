@@ -17,6 +17,7 @@
 //! | [`glob`] | patterns in paths |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | `image_target` | a file or a block device that becomes a file system as a whole |
+//! | `block_owner` | whose a block of the file system is |
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`kind`] | stable words for programs: why something failed, what is told |
@@ -42,6 +43,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod attribute_text;
+mod block_owner;
 mod calendar;
 mod cause;
 pub mod commands;

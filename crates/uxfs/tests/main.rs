@@ -38,6 +38,7 @@ mod mount_hosts;
 mod mount_refusals;
 mod mount_words;
 mod overwrite;
+mod owner;
 mod partitions;
 mod recipes;
 mod remedies;

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
+use uxfs_format::geometry::Geometry;
 use uxfs_volume::inode::{Fork, InodeFork};
 use uxfs_volume::volume::Volume;
 
@@ -16,7 +17,8 @@ use crate::{
 /// Arguments of `uxfs map`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs map disk.img /var/lib/db.dat\n\
-    Columns are in file system blocks; AG and AG block are those of the first block.")]
+    Columns are in file system blocks, but for byte, where the extent begins in the file system; group and group block are those of \
+    the first block.")]
 pub struct Arguments {
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]
@@ -49,14 +51,15 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     if !context.json {
         writeln!(
             output,
-            "{:>8} {:>14} {:>10} {:>8} {:>12} {:>16}  state",
-            "extent", "file block", "blocks", "group", "group block", "block"
+            "{:>8} {:>14} {:>10} {:>8} {:>12} {:>16} {:>16}  state",
+            "extent", "file block", "blocks", "group", "group block", "block", "byte"
         )?;
     }
     for (index, extent) in map.iter().enumerate() {
         let place = filesystem.geometry().split_fs_block(extent.start);
         let (group, block) =
             place.map_or((None, None), |(group, block)| (Some(group.get()), Some(block.get())));
+        let byte = filesystem.geometry().sector_of_block(extent.start).map(Geometry::byte_of_sector);
         if context.json {
             let mut document = json!({
                 "file_block": extent.file_block.get(),
@@ -64,6 +67,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
                 "block": extent.start.get(),
                 "group": group,
                 "group_block": block,
+                "byte": byte,
                 "unwritten": extent.is_unwritten,
             });
             put_name(&mut document, "path", arguments.target.as_bytes());
@@ -73,12 +77,13 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         let text = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         writeln!(
             output,
-            "{index:>8} {:>14} {:>10} {:>8} {:>12} {:>16}  {}",
+            "{index:>8} {:>14} {:>10} {:>8} {:>12} {:>16} {:>16}  {}",
             extent.file_block,
             extent.length_blocks,
             text(group),
             text(block),
             extent.start,
+            byte.map_or_else(|| "-".to_owned(), |byte| byte.to_string()),
             if extent.is_unwritten { "unwritten" } else { "written" }
         )?;
     }

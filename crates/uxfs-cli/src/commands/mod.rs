@@ -25,6 +25,7 @@ pub mod mdrestore;
 pub mod metadump;
 pub mod mkfs;
 pub mod mount;
+pub mod owner;
 pub mod parents;
 pub mod repair;
 pub mod replay;
@@ -174,6 +175,8 @@ pub enum Command {
     Map(OnImage<map::Arguments>),
     /// List or count all inodes; each is read and verified
     Inodes(OnImage<inodes::Arguments>),
+    /// Show which file or structure has a block, a sector or a byte
+    Owner(OnImage<owner::Arguments>),
     /// Show every path of an inode, from its parent pointers only
     Parents(OnImage<parents::Arguments>),
     /// Show a histogram of free extents
@@ -297,6 +300,7 @@ impl Command {
             Self::Xattr(arguments) => arguments.run(context, xattr::run),
             Self::Map(arguments) => arguments.run(context, map::run),
             Self::Inodes(arguments) => arguments.run(context, inodes::run),
+            Self::Owner(arguments) => arguments.run(context, owner::run),
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Diff(arguments) => diff::run(arguments, context),

@@ -9,6 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use rustix::fs::{FallocateFlags, fallocate};
 use uxfs_testkit::{golden::GoldenImage, image::memory_folder, sparse};
 
 use super::{Judge, at, mount_place::Place};
@@ -117,6 +118,7 @@ fn read(judge: &mut Judge, image: &OsString) {
         &["xattr", "IMAGE", "/made/moved", "/"],
         &["xattr", "-n", "user.text", "IMAGE", "/made/moved"],
         &["map", "IMAGE", "/made/large"],
+        &["owner", "IMAGE", "--byte", "0", "--sector", "1", "--block", "24"],
         &["inodes", "IMAGE"],
         &["inodes", "--count", "IMAGE"],
         &["parents", "IMAGE", "/made/moved"],
@@ -219,6 +221,13 @@ fn strange_names(judge: &mut Judge, folder: &Path, image: &OsString) {
     let ranges = ranges.map(|(start, length, state)| format!("{start:#x} {length:#x} {state}\n")).concat();
     fs::write(&map, format!("# Mapfile\n0x0 ?\n{ranges}")).unwrap();
     judge.run(words!["rescue", &copy, "--map", &map, "--to", &at(folder, "rescued-by-map")]);
+    judge.run(words!["owner", &copy, "--byte", "0"]);
+    let with_hole = at(folder, "with-hole");
+    sparse::copy(image, &with_hole).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let file_with_hole = fs::File::options().write(true).open(&with_hole).unwrap();
+    fallocate(&file_with_hole, punch, bad, bad_bytes).unwrap();
+    judge.run(words!["rescue", &with_hole, "--to", &at(folder, "rescued-with-hole")]);
     judge.run(words!["extract", &copy, &file, "--to", &at(folder, "out-of-strange")]);
     judge.run(words!["stat", &copy, &OsString::from_vec([STRANGE, b"/missing"].concat())]);
     judge.run(words!["xattr", &copy, &file]);

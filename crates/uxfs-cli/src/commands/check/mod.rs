@@ -139,6 +139,9 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let page = page.map(|file| MapPage::new(file, &arguments.image.image, geometry)).transpose()?;
     let cells = page.as_ref().map(|_| Cells::new(geometry));
     let mut report = Report::new(context.json, arguments.amount(), paths, geometry.clone(), page);
+    let superblock = volume.superblock();
+    let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
+    report.expected_inodes = inodes;
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {
@@ -166,8 +169,6 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
         _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
     };
-    let superblock = opened.volume.superblock();
-    let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
     let total = Some(inodes.saturating_mul(2));
     let progress = Progress::new("checking", Measure::Things("inodes", total), arguments.quiet.quiet);
     let show = |inodes| progress.add(inodes);

@@ -70,6 +70,8 @@ pub struct Report {
     strange: BTreeMap<AgNumber, Strange>,
     /// Findings that were not asked for.
     left_out: u64,
+    /// Inodes in use by the count of the superblock.
+    pub expected_inodes: u64,
     /// The reader of standard output has gone: nothing more is printed.
     is_unread: bool,
 }
@@ -132,6 +134,7 @@ impl Report {
             needed_bytes: None,
             strange: BTreeMap::new(),
             left_out: 0,
+            expected_inodes: 0,
             is_unread: false,
         }
     }
@@ -326,6 +329,7 @@ impl Report {
                 "by_number": by_number.collect::<Vec<_>>(),
                 "allocation_groups": summary.groups,
                 "inodes": summary.inodes,
+                "expected_inodes": self.expected_inodes,
                 "blocks_in_use": summary.blocks_in_use,
                 "log_recovered_in_memory": recovery.is_some(),
                 "left_out": self.left_out,
@@ -343,6 +347,14 @@ impl Report {
                 counted(summary.groups.into(), "allocation group"),
                 in_words(findings, of(Severity::Damaged), of(Severity::Inconsistent), of(Severity::Leftover)),
             )?;
+            let unseen = self.expected_inodes.saturating_sub(summary.inodes);
+            if unseen > 0 && of(Severity::Damaged) > 0 {
+                writeln!(
+                    self.output,
+                    "the superblock counts {}: {unseen} of them could not be read, and nothing was checked of those",
+                    counted(self.expected_inodes, "inode")
+                )?;
+            }
             if self.left_out > 0 {
                 let others = if self.left_out == 1 { "finding was" } else { "findings were" };
                 writeln!(self.output, "{} other {others} left out", self.left_out)?;

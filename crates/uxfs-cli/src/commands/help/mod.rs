@@ -57,7 +57,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     ("Mount", &["mount", "umount", "stats"]),
     ("Check, repair, rescue", &["check", "repair", "undo", "rescue", "replay", "metadump", "mdrestore"]),
-    ("Structures on disk", &["inspect", "map", "freespace", "parents", "inodes"]),
+    ("Structures on disk", &["inspect", "map", "owner", "freespace", "parents", "inodes"]),
     ("Measure", &["bench"]),
     ("About uxfs", &["help", "completions"]),
 ];

@@ -16,7 +16,7 @@ use uxfs_format::{
     field_table::OnDisk,
     geometry::Geometry,
     superblock::Superblock,
-    units::{AgBlock, AgNumber, InodeNumber},
+    units::{AgBlock, AgNumber, InodeNumber, Sector},
 };
 use uxfs_volume::inspect::{self, StructureOnDisk};
 use uxfs_volume::{
@@ -26,11 +26,12 @@ use uxfs_volume::{
 
 use self::object::Object;
 use crate::{
-    commands::Context,
+    commands::{Context, owner},
     failure::{About, Complaints, Failure, Outcome},
     image::ImageArguments,
     kind::Kind,
     output::{Output, set_image},
+    target::Target,
 };
 
 mod document;
@@ -41,13 +42,14 @@ mod object;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Objects:\n  \
     sb|agf|agi|agfl GROUP                               header of an allocation group\n  \
-    inode INODE                                         an inode with both forks\n  \
+    inode PATH|INODE                                    an inode with both forks\n  \
     btree bno|cnt|ino|fino|rmap|refc GROUP [BLOCK]      root of a btree, or another block of the group\n  \
     btree bmap INODE [BLOCK]                            extent map in an inode, or a block of its btree\n  \
     dir PATH|INODE [BLOCK...]                           directory blocks: all, or those with these numbers in the file\n  \
     attr PATH|INODE [BLOCK...]                          attribute blocks, likewise\n  \
     block BLOCK                                         file system block, identified by its magic number\n  \
     sector SECTOR                                       512-byte sector of the image, likewise\n  \
+                                                        (of contents and free space, the owner)\n  \
     log [all]                                           the log: its state and the records to replay, or all records\n\n\
     Names and values are those of xfs_db, times are UTC. A damaged structure is shown as well; the fault is printed \
     on standard error, and the exit code is 3.\n\
@@ -78,15 +80,6 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Err(failure) => return Err(failure),
     }
     shown.finish()
-}
-
-fn no_block(error: Error) -> Failure {
-    match error {
-        Error::Operation(OperationError::NotFound) => {
-            Failure::refused(Kind::Invalid, "the file system has no such block")
-        }
-        error => error.into(),
-    }
 }
 
 /// The output so far.
@@ -122,7 +115,11 @@ impl<'a> Shown<'a> {
                 let found = filesystem.inspect().header(*structure, *group);
                 self.show(&found.about(format_args!("group {group}"))?, geometry)
             }
-            Object::Inode(number) => self.inode(filesystem, *number),
+            Object::Inode(Target::Inode(number)) => self.inode(filesystem, *number),
+            Object::Inode(target) => {
+                let number = target.find(filesystem, false).about_target(target)?.number;
+                self.inode(filesystem, number)
+            }
             Object::Tree(structure, group, block) => self.tree(filesystem, *structure, *group, *block),
             Object::ExtentMap(number, None) => self.inode(filesystem, *number),
             Object::ExtentMap(number, Some(block)) => {
@@ -136,14 +133,33 @@ impl<'a> Shown<'a> {
             }
             Object::Log(range) => log::show(self, filesystem, *range),
             Object::Block(block) => {
-                let all = filesystem.inspect().block(*block).map_err(no_block);
-                let all = all.about(format_args!("block {block}"))?;
-                all.iter().try_for_each(|found| self.show(found, geometry))
+                let place = geometry.sector_of_block(*block);
+                let all = filesystem.inspect().block(*block);
+                self.at_place(filesystem, place, all).about(format_args!("block {block}"))
             }
             Object::Sector(sector) => {
-                let all = filesystem.inspect().sector(*sector).about(format_args!("sector {sector}"))?;
-                all.iter().try_for_each(|found| self.show(found, geometry))
+                let place = geometry.block_of_sector(*sector).map(|_| *sector);
+                let all = filesystem.inspect().sector(*sector);
+                self.at_place(filesystem, place, all).about(format_args!("sector {sector}"))
             }
+        }
+    }
+
+    /// Shows what lies at a place. Where that is no structure, its owner is told: it holds contents, or nothing.
+    fn at_place(
+        &mut self,
+        filesystem: &Volume,
+        place: Option<Sector>,
+        found: Result<Vec<StructureOnDisk>, Error>,
+    ) -> Result<(), Failure> {
+        match (found, place) {
+            (Err(Error::Operation(OperationError::NotFound)), Some(sector)) => {
+                owner::show(filesystem, Geometry::byte_of_sector(sector), self.context, &mut self.output)
+            }
+            (Err(Error::Operation(OperationError::NotFound)), None) => {
+                Err(Failure::refused(Kind::Invalid, "it lies behind the end of the file system"))
+            }
+            (found, _) => found?.iter().try_for_each(|found| self.show(found, filesystem.geometry())),
         }
     }
 

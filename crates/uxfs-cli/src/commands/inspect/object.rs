@@ -17,7 +17,7 @@ pub enum Object {
     /// A header of a group.
     Header(Structure, AgNumber),
     /// An inode.
-    Inode(InodeNumber),
+    Inode(Target),
     /// A block of a btree of a group, or the root.
     Tree(Structure, AgNumber, Option<AgBlock>),
     /// A block of the btree of an inode's extent map, or the root in the inode.
@@ -45,7 +45,11 @@ impl Object {
             "agf" => Self::Header(Structure::FreeSpaceHeader, words.group()?),
             "agi" => Self::Header(Structure::InodeHeader, words.group()?),
             "agfl" => Self::Header(Structure::FreeList, words.group()?),
-            "inode" => Self::Inode(InodeNumber::new(words.number("an inode number")?)),
+            "inode" => {
+                let word = words.next("a path or an inode number")?;
+                let number = parse_number(word, "an inode number").map(InodeNumber::new);
+                Self::Inode(number.map_or_else(|_| Target::parse(word), Target::Inode))
+            }
             "btree" => words.tree()?,
             "dir" => words.fork(Fork::Data)?,
             "attr" => words.fork(Fork::Attribute)?,
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(parse("log"), Ok(Object::Log(ListingRange::Active)));
         assert_eq!(parse("log all"), Ok(Object::Log(ListingRange::Everything)));
         assert_eq!(parse("agf 1"), Ok(Object::Header(Structure::FreeSpaceHeader, group)));
-        assert_eq!(parse("inode 0x80"), Ok(Object::Inode(InodeNumber::new(128))));
+        assert_eq!(parse("inode 0x80"), Ok(Object::Inode(Target::Inode(InodeNumber::new(128)))));
         let tree = Object::Tree(Structure::ReverseMap, group, Some(AgBlock::new(7)));
         assert_eq!(parse("btree rmap 1 7"), Ok(tree));
         assert_eq!(parse("btree bmap 131"), Ok(Object::ExtentMap(InodeNumber::new(131), None)));
