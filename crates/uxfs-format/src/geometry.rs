@@ -365,6 +365,22 @@ impl Geometry {
         self.inode_cluster_blocks().wrapping_shl(self.inodes_per_block_log).clamp(4, INODES_PER_CHUNK)
     }
 
+    /// First inodes of the chunks that Linux makes together with the chunk of `inode`, ascending: all chunks of its block where a
+    /// block holds several, else that chunk alone. Chunks begin at multiples of 64 inodes here.
+    #[doc(alias = "M_IGEO_ialloc_inos")]
+    pub fn chunks_made_together(&self, inode: AgInode) -> impl Iterator<Item = AgInode> + use<> {
+        let inodes = self.inodes_per_block().max(INODES_PER_CHUNK);
+        let first = inode.get() & !inodes.wrapping_sub(1);
+        (0..inodes.wrapping_div(INODES_PER_CHUNK))
+            .map(move |chunk| AgInode::new(first.saturating_add(chunk.saturating_mul(INODES_PER_CHUNK))))
+    }
+
+    /// Whether a block holds the inodes of several chunks. Linux makes them at once, and never frees them.
+    #[inline]
+    pub fn has_several_chunks_in_block(&self) -> bool {
+        self.inodes_per_block() > INODES_PER_CHUNK
+    }
+
     /// First block and length in blocks of the inode cluster that holds `block` of `group`, or `None` where it does
     /// not lie within the group. Chunks, and with them clusters, are aligned.
     pub fn inode_cluster_of(&self, group: AgNumber, block: AgBlock) -> Option<(AgBlock, u32)> {

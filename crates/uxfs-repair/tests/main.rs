@@ -9,6 +9,7 @@ mod dirty_and_damaged;
 mod fields;
 mod geometry;
 mod hidden_marks;
+mod inode_blocks;
 mod inode_copies;
 mod lost_and_found;
 mod lost_clusters;

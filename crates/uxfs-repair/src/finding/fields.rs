@@ -216,6 +216,7 @@ impl Finding {
                 extent_and(*group, extent.start, extent.length_blocks, fields!("only_in": only_in.name()))
             }
             Self::InodeChunk { group, chunk: found, only_in } => chunk(*group, found, only_in.name()),
+            Self::InodeChunkMissing { group, first } => fields!("group": *group, "first_inode": *first),
             _ => self.fields_of_space(),
         }
     }

@@ -74,6 +74,7 @@ kinds! {
     SpaceSum = 35, Inconsistent, "the blocks of a group do not add up, and the temporary file to say where failed";
     MappingWithoutOwner = 36, Inconsistent, "the reverse map names an owner that does not have the blocks";
     MappingMissing = 37, Inconsistent, "the reverse map lacks an owner";
+    InodeChunkMissing = 38, Inconsistent, "a block holds several inode chunks, and the inode btree lacks one of them: Linux makes them together, reads them together, and never frees them";
     InodeBlocks = 40, Inconsistent, "the block count of an inode is wrong";
     SizeOfSpecialFile = 41, Inconsistent, "a special file has a size, or an inode of a realtime section that does not exist";
     ExtentOverlap = 42, Damaged, "an extent overlaps the one before it in the file";

@@ -147,6 +147,13 @@ pub enum Finding {
         /// The btree that has it in this form.
         only_in: Structure,
     },
+    /// The inode btree has some, not all of the inode chunks that one block holds.
+    InodeChunkMissing {
+        /// The allocation group.
+        group: AgNumber,
+        /// First inode of the chunk that it lacks.
+        first: AgInode,
+    },
     /// The inode btree says that an inode is free, and the inode itself that it is in use.
     FreeInodeInUse {
         /// The inode.

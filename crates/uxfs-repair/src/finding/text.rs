@@ -120,6 +120,10 @@ impl Finding {
                 chunk.free,
                 only_in.name()
             ),
+            Self::InodeChunkMissing { group, first } => write!(
+                f,
+                "the inode btree of allocation group {group} lacks the inode chunk at inode {first}, and has another one of the same block"
+            ),
             Self::FreeInodeInUse { inode } => {
                 write!(f, "inode {inode} is in use, and the inode btree says that it is free")
             }

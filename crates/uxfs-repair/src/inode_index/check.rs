@@ -7,7 +7,8 @@ use uxfs_format::{
         reverse_map::Owner,
     },
     fault::{Corruption, Location, Structure},
-    units::{AgBlock, AgNumber},
+    geometry::Geometry,
+    units::{AgBlock, AgInode, AgNumber},
 };
 use uxfs_volume::btree::Tree;
 
@@ -43,11 +44,24 @@ pub(crate) fn check(
         state.is_complete = false;
         return blocks;
     };
-    let mut chunks =
-        Chunks { context, group, state, inodes, next_block: AgBlock::new(0), free: Sum::default() };
+    let mut chunks = Chunks {
+        context,
+        group,
+        state,
+        inodes,
+        next_block: AgBlock::new(0),
+        free: Sum::default(),
+        together: MadeTogether::default(),
+    };
     let found = walk_tree(context, group, &index, &mut |chunk| chunks.add(chunk));
-    let mut free = chunks.free;
+    let (mut free, together) = (chunks.free, std::mem::take(&mut chunks.together));
     blocks.index = found.take(state);
+    // Records that cannot be read are none that are missing.
+    if blocks.index.is_some() {
+        for first in together.missing(context.volume.geometry()) {
+            context.sink.add(Finding::InodeChunkMissing { group, first });
+        }
+    }
     if !context.volume.geometry().features.has_free_inode_btree() {
         return blocks;
     }
@@ -128,12 +142,52 @@ struct Chunks<'w, 'c> {
     next_block: AgBlock,
     /// Chunks with free inodes.
     free: Sum,
+    together: MadeTogether,
+}
+
+/// Chunks of a group where blocks hold several: all of a block have records, or none.
+#[derive(Debug, Default)]
+struct MadeTogether {
+    last: Option<AgInode>,
+    missing: Vec<AgInode>,
+}
+
+impl MadeTogether {
+    /// Takes in the chunk that begins with this inode. Chunks come in order.
+    fn add(&mut self, geometry: &Geometry, start: AgInode) {
+        if !geometry.has_several_chunks_in_block() {
+            return;
+        }
+        let last = self.last.replace(start);
+        for chunk in behind(geometry, last).chain(geometry.chunks_made_together(start)) {
+            let is_between = chunk < start && last.is_none_or(|last| chunk > last);
+            // Both are of one block where nothing lies between.
+            if is_between && self.missing.last().is_none_or(|known| chunk > *known) {
+                self.missing.push(chunk);
+            }
+        }
+    }
+
+    /// First inodes of the chunks without a record.
+    fn missing(mut self, geometry: &Geometry) -> Vec<AgInode> {
+        self.missing.extend(behind(geometry, self.last));
+        self.missing
+    }
+}
+
+/// The chunks of a block behind one of them.
+fn behind(geometry: &Geometry, last: Option<AgInode>) -> impl Iterator<Item = AgInode> {
+    let is_asked_for = geometry.has_several_chunks_in_block();
+    last.filter(|_| is_asked_for)
+        .into_iter()
+        .flat_map(|last| geometry.chunks_made_together(last).filter(move |chunk| *chunk > last))
 }
 
 impl Chunks<'_, '_> {
     fn add(&mut self, chunk: &InodeChunk) {
         let context = self.context;
         self.inodes.add(chunk);
+        self.together.add(context.volume.geometry(), chunk.start);
         self.state.inodes += u64::from(chunk.count);
         self.state.free_inodes += u64::from(chunk.free_count);
         self.add_blocks(chunk);

@@ -8,6 +8,8 @@
 //! | inode btree that a search finds where no header leads to one | its chunks, and that others were freed: see [`search`](super::search) |
 //! | inodes with magic, number and uuid at a place | without a reverse map, a chunk, where a sound inode in use lies there and no sound free space btree calls the block free |
 //!
+//! Where a block holds several chunks, a proof of one proves all of them: Linux makes them together, and never frees them.
+//!
 //! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
 //! alone prove nothing.
 
@@ -98,6 +100,7 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber, trust: Trust) -> ChunksFo
             all.insert(chunk.start, chunk);
         }
     }
+    add_made_together(&mut all, volume.geometry());
     let without_index = u32::try_from(all.len() - indexed).unwrap_or(u32::MAX);
     ChunksFound { chunks: all.into_values().collect(), without_index, is_sure: false, doubtful }
 }
@@ -106,6 +109,20 @@ fn overlaps(all: &BTreeMap<AgInode, InodeChunk>, chunk: &InodeChunk) -> bool {
     let end = AgInode::new(chunk.start.get().saturating_add(INODES_PER_CHUNK));
     let before = all.range(..end).next_back();
     before.is_some_and(|(start, _)| start.get().saturating_add(INODES_PER_CHUNK) > chunk.start.get())
+}
+
+/// Adds the other chunks of blocks that hold several. Which of their inodes are in use follows from the inodes.
+fn add_made_together(all: &mut BTreeMap<AgInode, InodeChunk>, geometry: &Geometry) {
+    if !geometry.has_several_chunks_in_block() {
+        return;
+    }
+    let starts: Vec<AgInode> = all.keys().copied().collect();
+    for chunk in starts.into_iter().flat_map(|start| geometry.chunks_made_together(start)) {
+        let chunk = InodeChunk::new(chunk);
+        if !overlaps(all, &chunk) {
+            all.insert(chunk.start, chunk);
+        }
+    }
 }
 
 /// The records of a tree that can be read, and whether these are all.

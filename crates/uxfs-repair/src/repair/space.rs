@@ -213,8 +213,7 @@ impl Gathering<'_> {
             geometry.groups().zip(chunks_by_group.iter_mut().zip(&files_by_group))
         {
             if !*is_sure {
-                let taken = Taken::by(files);
-                chunks.iter_mut().for_each(|chunk| taken.punch_holes(geometry, chunk));
+                Taken::by(files).take_from(geometry, chunks);
             }
             self.write_freed(group, chunks)?;
         }
@@ -278,7 +277,7 @@ impl Gathering<'_> {
         self.sources.log.map(|log| copies_of(self.volume, log, lost, &unsure)).unwrap_or_default()
     }
 
-    /// Adds the chunk of an inode that the log knows to be in use, where no chunk is known there.
+    /// Adds the chunk of an inode that the log knows to be in use, where no chunk is known there, and those that are made with it.
     fn add_chunk_of(
         &mut self,
         inode: InodeNumber,
@@ -296,11 +295,12 @@ impl Gathering<'_> {
         if is_known || !geometry.group_may_hold_inode(group, AgInode::new(end.saturating_sub(1))) {
             return;
         }
-        let chunk = InodeChunk::new(start);
-        lost.extend((0..INODES_PER_CHUNK).map(|index| geometry.inode_number(group, chunk.inode(index))));
-        found.chunks.push(chunk);
+        for chunk in geometry.chunks_made_together(start).map(InodeChunk::new) {
+            lost.extend((0..INODES_PER_CHUNK).map(|index| geometry.inode_number(group, chunk.inode(index))));
+            found.chunks.push(chunk);
+            self.actions.push(Action::InodeChunk { group, first: chunk.start });
+        }
         found.chunks.sort_unstable_by_key(|chunk| chunk.start);
-        self.actions.push(Action::InodeChunk { group, first: start });
     }
 
     /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Decides what the survey
@@ -429,12 +429,14 @@ impl Gathering<'_> {
             if is_known || is_taken || !geometry.group_may_hold_inode(group, AgInode::new(end - 1)) {
                 continue;
             }
-            for index in 0..INODES_PER_CHUNK {
-                make_free(self.stage, geometry.inode_number(group, chunk.inode(index)))?;
+            for chunk in geometry.chunks_made_together(start).map(InodeChunk::new) {
+                for index in 0..INODES_PER_CHUNK {
+                    make_free(self.stage, geometry.inode_number(group, chunk.inode(index)))?;
+                }
+                chunks.push(chunk);
+                self.actions.push(Action::InodeChunk { group, first: chunk.start });
             }
-            chunks.push(chunk);
             chunks.sort_unstable_by_key(|chunk| chunk.start);
-            self.actions.push(Action::InodeChunk { group, first: start });
         }
         Ok(())
     }

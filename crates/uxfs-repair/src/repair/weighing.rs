@@ -150,8 +150,8 @@ pub const TABLE: [Weighing; 42] = [
         Rule::InodeChunk,
         "which inode chunks there are",
         "both inode btrees; the reverse map; where the header of the group is lost, the newest whole inode btree that a search finds: a chunk that it lacks was freed unless an inode there is newer than the leaf; inodes with their own number and the uuid in their place; inodes that the log has in use; the \
-         root, and directories that parent pointers name; beside sound inodes of a chunk, also inodes that an entry names",
-        "an inode tells where it belongs; the last three say only that there was one",
+         root, and directories that parent pointers name; beside sound inodes of a chunk, also inodes that an entry names; all chunks of a block where one of them is known",
+        "an inode tells where it belongs; the log, the roots and names say only that there was a chunk; Linux makes all chunks of a block at once, and never frees them",
     ),
     row(
         Rule::BlocksOfTwo,

@@ -181,7 +181,7 @@ impl Work {
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
             Finding::LogUnwritten => self.add_new_log(1),
-            Finding::InodeChunk { group, .. } => {
+            Finding::InodeChunk { group, .. } | Finding::InodeChunkMissing { group, .. } => {
                 self.inode_indexes.insert(*group);
                 self.groups.insert(*group);
             }

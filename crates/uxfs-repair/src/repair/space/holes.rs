@@ -1,13 +1,12 @@
 //! Which blocks of a group files have: asked for each inode chunk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{
     btree::{
         inode_index::InodeChunk,
         reverse_map::{Mapping, Owner},
     },
-    features::Incompatible,
     geometry::{Geometry, INODES_PER_CHUNK},
     units::{AgBlock, AgNumber, FileBlock, InodeNumber},
 };
@@ -48,11 +47,31 @@ impl Taken {
         is_log || start.get() < geometry.group_header_blocks() || self.overlaps(start, end)
     }
 
-    /// Parts of a chunk without inodes in use, whose blocks a file has, are holes.
-    pub fn punch_holes(&self, geometry: &Geometry, chunk: &mut InodeChunk) {
-        if !geometry.features.incompatible.contains(Incompatible::SPARSE_INODES) {
-            return;
+    /// Takes from the chunks what has no inode in use and whose blocks a file has: whole chunks, all those of a block that holds several,
+    /// or parts of sparse chunks, which are holes then.
+    pub fn take_from(&self, geometry: &Geometry, chunks: &mut Vec<InodeChunk>) {
+        let block_of = |chunk: &InodeChunk| chunk.start.get() >> geometry.inodes_per_block_log;
+        if geometry.has_several_chunks_in_block() {
+            let in_use: BTreeSet<u32> =
+                chunks.iter().filter(|chunk| !chunk.is_unused()).map(block_of).collect();
+            chunks.retain(|chunk| in_use.contains(&block_of(chunk)) || !self.has_blocks_of(geometry, chunk));
+        } else if geometry.features.has_sparse_inodes() {
+            chunks.iter_mut().for_each(|chunk| self.punch_holes(geometry, chunk));
+            chunks.retain(|chunk| chunk.count > 0);
+        } else {
+            chunks.retain(|chunk| !chunk.is_unused() || !self.has_blocks_of(geometry, chunk));
         }
+    }
+
+    /// Whether a file has blocks of a chunk.
+    fn has_blocks_of(&self, geometry: &Geometry, chunk: &InodeChunk) -> bool {
+        let mut blocks = chunk.blocks(geometry).into_iter();
+        blocks.any(|(start, length_blocks)| {
+            self.overlaps(start, AgBlock::new(start.get().saturating_add(length_blocks)))
+        })
+    }
+
+    fn punch_holes(&self, geometry: &Geometry, chunk: &mut InodeChunk) {
         let unit = geometry.inodes_per_sparse_unit();
         for first in (0..INODES_PER_CHUNK).step_by(unit as usize) {
             let of_unit = (u64::MAX >> (64 - unit)) << first;
