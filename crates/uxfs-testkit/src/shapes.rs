@@ -52,6 +52,22 @@ pub const SHAPES: [Shape; 27] = [
     shape("ascii-ci", "-n version=ci"),
 ];
 
+/// Every size of blocks with every size of inodes that `mkfs.xfs` makes, as far as [`SHAPES`] has it not: blocks hold from 2 to 128
+/// inodes, and a chunk of 64 inodes takes from half a block to 32 blocks.
+pub const SIZES: [Shape; 11] = [
+    shape("block-8k", "-b size=8192"),
+    shape("block-8k-inode-1k", "-b size=8192 -i size=1024"),
+    shape("block-8k-inode-2k", "-b size=8192 -i size=2048"),
+    shape("block-16k", "-b size=16384"),
+    shape("block-16k-inode-1k", "-b size=16384 -i size=1024"),
+    shape("block-16k-inode-2k", "-b size=16384 -i size=2048"),
+    shape("block-32k", "-b size=32768"),
+    shape("block-32k-inode-1k", "-b size=32768 -i size=1024"),
+    shape("block-32k-inode-2k", "-b size=32768 -i size=2048"),
+    shape("block-64k-inode-1k", "-b size=65536 -i size=1024"),
+    shape("block-64k-inode-2k", "-b size=65536 -i size=2048"),
+];
+
 impl Shape {
     /// The shape of this name.
     ///
@@ -109,6 +125,10 @@ mod tests {
             assert_eq!(Shape::named(shape.name), *shape);
             assert!(SHAPES[..index].iter().all(|other| other.options != shape.options), "{}", shape.name);
             assert_eq!(shape.settings().len() * 2, shape.words().count(), "{}", shape.name);
+        }
+        for (index, shape) in SIZES.iter().enumerate() {
+            let mut others = SHAPES.iter().chain(&SIZES[..index]);
+            assert!(others.all(|other| other.options != shape.options && other.name != shape.name));
         }
         assert_eq!(Shape::named("plain").settings()[1], ('i', "sparse=0,nrext64=0"));
     }

@@ -48,7 +48,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use uxfs_testkit::shapes::{SHAPES, Shape};
+use uxfs_testkit::shapes::{SHAPES, SIZES, Shape};
 
 use self::{
     catalogue::Kind,
@@ -93,7 +93,7 @@ pub struct Arguments {
     /// Damage this golden image instead of the sample
     #[arg(long, conflicts_with = "shapes")]
     image: Option<String>,
-    /// Shapes of the sample, one after the other; "all" for all that the kernel mounts
+    /// Shapes of the sample, one after the other; "all" for all that the kernel mounts, "sizes" for each size of blocks with each of inodes
     #[arg(long, visible_alias = "shape", value_delimiter = ',', default_value = "default")]
     shapes: Vec<String>,
     /// The uxfs to be measured [default: built here]
@@ -278,9 +278,16 @@ fn repairers(arguments: &Arguments) -> Result<Vec<Repairer>> {
 }
 
 fn shapes(names: &[String]) -> Result<Vec<Shape>> {
-    let known: Vec<Shape> = SHAPES.into_iter().chain(OTHER_SHAPES).collect();
+    let known: Vec<Shape> = SHAPES.into_iter().chain(SIZES).chain(OTHER_SHAPES).collect();
     if names.iter().any(|name| name == "all") {
         return Ok(known.into_iter().filter(|shape| shape.name != NOT_MOUNTED).collect());
+    }
+    if names == ["sizes"] {
+        let is_of_sizes = |shape: &Shape| {
+            let settings = shape.settings();
+            settings.iter().all(|(letter, value)| matches!(letter, 'b' | 'i') && value.starts_with("size="))
+        };
+        return Ok(known.into_iter().filter(is_of_sizes).collect());
     }
     let named = |name: &String| {
         let found = known.iter().find(|shape| shape.name == name).copied();

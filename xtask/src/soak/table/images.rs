@@ -28,7 +28,8 @@ const LIES: [&str; 7] = ["btree/", "group/", "superblock/", "inode/", "directory
 
 /// A shape that the kernel mounts.
 fn shape(slice: &Slice) -> &'static str {
-    slice.one(shapes::SHAPES.iter().map(|shape| shape.name).filter(|name| *name != "ascii-ci"))
+    let all = shapes::SHAPES.iter().chain(&shapes::SIZES).map(|shape| shape.name);
+    slice.one(all.filter(|name| *name != "ascii-ci"))
 }
 
 fn crash(slice: &Slice, form: &str) -> String {
