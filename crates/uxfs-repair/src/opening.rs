@@ -5,11 +5,14 @@ use std::sync::Arc;
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery::{self, RecoveryReport};
-use uxfs_format::{fault::Structure, features::Unsupported, units::Lsn};
+use uxfs_format::{fault::Structure, features::Unsupported, geometry::Geometry, units::Lsn};
 use uxfs_journal::recovery::find_head_tail::LogState;
 use uxfs_volume::{
     error::{Error, Result},
-    tolerant::{self, SuperblockChoice, TolerantOptions},
+    tolerant::{
+        self, SuperblockChoice, TolerantOptions,
+        search::{find_superblock, read_group_superblock},
+    },
     volume::Volume,
 };
 
@@ -17,6 +20,7 @@ use crate::{
     finding::Finding,
     geometry::{self, Inferred, Witnesses},
     lost_writes::LostWrites,
+    superblock::check::is_other,
 };
 
 /// The table of last changes takes this part of what the cache may take.
@@ -64,6 +68,8 @@ pub struct Opened {
 /// # Errors
 /// No superblock describes a file system; one with features that uxfs does not know.
 pub fn open(device: &Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<Opened> {
+    let superblock = without_need(device, &options.superblock)?;
+    let options = &OpeningOptions { superblock, ..options.clone() };
     let opened = open_volume(Arc::clone(device), options);
     let volume = opened.as_ref().map(|opened| &opened.volume);
     let Some((overlay, found)) = put_superblock(device, &options.superblock, volume)? else {
@@ -75,6 +81,27 @@ pub fn open(device: &Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<O
     let findings = why.into_iter().chain(found.finding());
     on_overlay.findings.extend(findings.map(|finding| Finding::Opening { finding }));
     Ok(on_overlay)
+}
+
+/// The choice of a superblock; the automatic one where a copy is named, and the first superblock is sound and says the same. Counters,
+/// quota inodes and bits that Linux sets at their first use are kept up to date in the first one only.
+///
+/// # Errors
+/// There is no such copy, or it is damaged.
+pub(crate) fn without_need(
+    device: &Arc<dyn BlockDevice>,
+    choice: &SuperblockChoice,
+) -> Result<SuperblockChoice> {
+    let group = match choice {
+        SuperblockChoice::Group(group) if group.get() != 0 => *group,
+        _ => return Ok(choice.clone()),
+    };
+    let (_, copy) = find_superblock(device.as_ref(), Some(group))?;
+    let first = read_group_superblock(device.as_ref(), 0);
+    Ok(match first.is_ok_and(|first| !is_other(&first, &copy, &Geometry::new(&copy))) {
+        true => SuperblockChoice::Automatic,
+        false => choice.clone(),
+    })
 }
 
 /// Opens the file system on `device` to read its sound parts, without its log: also where no group has a superblock.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // Without its image a test has nothing to say.
 
 mod bit_flips;
+mod chosen_superblock;
 mod common;
 mod contradicted_maps;
 mod damaged;

@@ -154,6 +154,7 @@ pub fn repair_with_progress(
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {
         options,
+        superblock: SuperblockChoice::Automatic,
         progress,
         original: filled.as_ref(),
         filled: Arc::clone(&filled),
@@ -169,6 +170,7 @@ pub fn repair_with_progress(
         done: HashSet::new(),
         findings: None,
     };
+    repair.take_chosen_superblock()?;
     repair.find_superblock()?;
     // A log at the wrong place would be replayed from, and written over, what lies there.
     repair.settle_superblock()?;
@@ -207,6 +209,8 @@ struct Checked {
 
 struct Repair<'r> {
     options: &'r RepairOptions,
+    /// Which superblock describes the stage: one that the caller names is put in the place of the first before anything else is done.
+    superblock: SuperblockChoice,
     progress: &'r ShowRepair<'r>,
     /// The device as it was found.
     original: &'r dyn BlockDevice,
@@ -241,7 +245,7 @@ impl<'r> Repair<'r> {
     fn opening_options(&self) -> OpeningOptions {
         OpeningOptions {
             cache_budget_bytes: self.options.cache_budget_bytes,
-            superblock: self.options.superblock.clone(),
+            superblock: self.superblock.clone(),
             ignore_log: false,
             comparison: self.comparison.clone(),
         }
@@ -249,10 +253,9 @@ impl<'r> Repair<'r> {
 
     /// Where no group has a superblock, the log may have one; else other structures tell what was in it.
     fn find_superblock(&mut self) -> Result<()> {
-        let superblock = self.options.superblock.clone();
-        let options = TolerantOptions { superblock: superblock.clone(), ..TolerantOptions::default() };
+        let options = TolerantOptions { superblock: self.superblock.clone(), ..TolerantOptions::default() };
         let opened = Volume::open_tolerantly(Arc::clone(&self.device), &options);
-        let found = opening::put_superblock(&self.device, &superblock, opened.as_ref())?;
+        let found = opening::put_superblock(&self.device, &self.superblock, opened.as_ref())?;
         let Some((overlay, found)) = found else { return Ok(()) };
         for (start, length) in overlay.runs(0) {
             let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];

@@ -2,8 +2,14 @@
 //! log and the root directory are. Another word is taken where less is wrong with it, copies of the superblock apart; what Linux would not
 //! mount is not asked.
 
-use uxfs_format::superblock::Superblock;
-use uxfs_volume::{error::Result, volume::Volume};
+use std::sync::Arc;
+
+use uxfs_format::{superblock::Superblock, units::AgNumber};
+use uxfs_volume::{
+    error::Result,
+    tolerant::{SuperblockChoice, TolerantOptions},
+    volume::Volume,
+};
 
 use super::{Checked, Repair, action::Action, stage::Stage, superblocks};
 use crate::{
@@ -15,7 +21,23 @@ use crate::{
 const MOST_WORDS: usize = 3;
 
 impl Repair<'_> {
-    /// The first step of a repair.
+    /// Puts the superblock that the caller has named in the place of the first one, unless that is sound and says the same: it has newer
+    /// counters then. From now on the first superblock describes the file system.
+    pub(super) fn take_chosen_superblock(&mut self) -> Result<()> {
+        self.superblock = opening::without_need(&self.device, &self.options.superblock)?;
+        let first = SuperblockChoice::Group(AgNumber::new(0));
+        if [SuperblockChoice::Automatic, first].contains(&self.superblock) {
+            return Ok(());
+        }
+        let superblock = std::mem::take(&mut self.superblock);
+        let options = TolerantOptions { superblock, ..TolerantOptions::default() };
+        let volume = Volume::open_tolerantly(Arc::clone(&self.device), &options)?;
+        superblocks::replace_primary(&self.stage(&volume), volume.superblock())?;
+        self.actions.push(Action::PrimarySuperblock);
+        Ok(())
+    }
+
+    /// The second step of a repair.
     pub(super) fn settle_superblock(&mut self) -> Result<()> {
         for _ in 0..MOST_WORDS {
             let options = OpeningOptions {

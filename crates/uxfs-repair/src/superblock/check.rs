@@ -56,7 +56,7 @@ fn check_fields(context: &Context<'_>, group: AgNumber, superblock: &Superblock,
 }
 
 /// Whether two superblocks differ in what is equal in all copies. `geometry` is that of the second.
-pub(super) fn is_other(one: &Superblock, other: &Superblock, geometry: &Geometry) -> bool {
+pub(crate) fn is_other(one: &Superblock, other: &Superblock, geometry: &Geometry) -> bool {
     of_all_copies(&Geometry::new(one)) != of_all_copies(geometry)
         || fields::of_all_copies(one) != fields::of_all_copies(other)
 }

@@ -104,6 +104,7 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
     // A copy that was found tells where the wanted one lies.
     let mut known: Option<Superblock> = None;
     let mut unconfirmed: Option<(AgNumber, Superblock)> = None;
+    let mut failure = None;
     while start < device.size_bytes().min(SEARCHED_BYTES + CHUNK_BYTES as u64) {
         let left = usize::try_from(device.size_bytes() - start).unwrap_or(usize::MAX);
         let chunk = bytes.get_mut(..CHUNK_BYTES.min(left)).unwrap_or_default();
@@ -126,13 +127,22 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
                 (None, false) => {}
             }
         }
-        if let (Some(known), Some(wanted)) = (&known, wanted) {
-            return copy_of(device, known, wanted).map(|superblock| (wanted, superblock));
+        if let (Some(candidate), Some(wanted)) = (&known, wanted) {
+            match copy_of(device, candidate, wanted) {
+                Ok(superblock) => return Ok((wanted, superblock)),
+                Err(error) if copy_of(device, candidate, AgNumber::new(1)).is_ok() => return Err(error),
+                // Group 0 may have the superblock of another file system, whose groups are as long as no others.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+            known = None;
         }
         start += CHUNK_BYTES as u64;
     }
     if let Some(unconfirmed) = unconfirmed {
         return Ok(unconfirmed);
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
     }
     let fault = HeaderFault::BadMagic { found: 0, expected: MAGIC };
     Err(Corruption::new(Structure::Superblock, Location::default(), fault).into())
