@@ -35,6 +35,7 @@
 //! | `reverse_map` | the owner of each block |
 //! | `reference_count` | shared blocks |
 //! | `block_use` | each block is free or used, and used as often as its reference count says |
+//! | `metadata_directory` | the tree of files of the file system itself |
 //! | `unlinked` | lists of unlinked inodes |
 //! | `inode` | each inode in use |
 //! | `extent_map` | the extents of each fork |
@@ -80,6 +81,7 @@ mod inode_index;
 mod links;
 pub mod lost_writes;
 pub mod memory;
+mod metadata_directory;
 mod name_tree;
 mod names;
 pub mod new_log;

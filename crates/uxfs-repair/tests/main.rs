@@ -16,6 +16,7 @@ mod lost_and_found;
 mod lost_clusters;
 mod lost_headers;
 mod lost_writes;
+mod metadata_directory;
 mod other_owners;
 mod planted;
 mod quota;

@@ -273,6 +273,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::SuperblockByCopies
         | Action::SuperblockLog { .. }
         | Action::SuperblockRoot { .. }
+        | Action::MetadataFlags { .. }
         | Action::SuperblockCopy { .. }
         | Action::Counters
         | Action::LogReplayed { .. }

@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     directory::name_hash::NameRule,
-    inode::{FileType, Fork},
+    inode::{FileType, Fork, InodeFlags2},
     units::InodeNumber,
 };
 use uxfs_volume::{
@@ -186,6 +186,11 @@ impl Entries<'_, '_> {
         if has_types && entry.file_type != Some(expected) {
             let (name, found) = (name.into(), entry.file_type);
             context.sink.add(Finding::EntryFileType { directory, name, inode, found, expected });
+        }
+        let is_metadata = self.directory.flags2().contains(InodeFlags2::METADATA);
+        if self.table.is_metadata(ordinal) != is_metadata {
+            let name = name.into();
+            context.sink.add(Finding::MetadataEntry { directory, name, inode });
         }
         if expected != FileType::Directory {
             return self.table.add_name(ordinal);

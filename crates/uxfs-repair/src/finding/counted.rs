@@ -1,6 +1,9 @@
 //! Counters and times that findings name.
 
-use uxfs_format::inode::{InodeCore, timestamp::DiskTimestamp};
+use uxfs_format::{
+    inode::{InodeCore, timestamp::DiskTimestamp},
+    quota::QuotaKind,
+};
 
 /// A number that a header holds although it follows from something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,6 +107,21 @@ impl QuotaCounter {
             Self::RealtimeBlocks => "realtime blocks",
         }
     }
+}
+
+/// What the inodes of an owner use that has no quota record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingQuotaRecord {
+    /// Which quota.
+    pub quota: QuotaKind,
+    /// The user, group or project.
+    pub id: u32,
+    /// Blocks that its inodes use.
+    pub blocks: u64,
+    /// How many inodes.
+    pub inodes: u64,
+    /// Blocks of the realtime section that its inodes use.
+    pub realtime_blocks: u64,
 }
 
 impl InodeTime {

@@ -12,7 +12,7 @@ use uxfs_format::{
 
 use uxfs_volume::metadata::{ContradictedInode, MetadataOwner};
 
-use super::{Finding, Name};
+use super::{Finding, MissingQuotaRecord, Name};
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,6 +256,7 @@ impl Finding {
             Self::FreeInodeInUse { inode }
             | Self::NotUnlinked { inode }
             | Self::InternalInodeMissing { inode }
+            | Self::MetadataRoot { inode }
             | Self::NoName { inode }
             | Self::Cycle { inode } => fields!("inode": *inode),
             Self::FreeInode { inode, fault } => fields!("inode": *inode, "fault": fault.to_string()),
@@ -314,7 +315,8 @@ impl Finding {
 
     fn fields_of_directories(&self) -> Fields {
         match self {
-            Self::EntryOfFreeInode { directory, name, inode } => {
+            Self::MetadataEntry { directory, name, inode }
+            | Self::EntryOfFreeInode { directory, name, inode } => {
                 fields!("directory": *directory, "name": name, "inode": *inode)
             }
             Self::EntryFileType { directory, name, inode, found, expected } => fields!(
@@ -359,10 +361,12 @@ impl Finding {
             Self::QuotaCount { quota, id, counter, found, expected } => fields!(
                 "quota": quota.name(), "id": *id, "counter": counter.name(), "found": *found, "expected": *expected
             ),
-            Self::QuotaRecordMissing { quota, id, blocks, inodes, realtime_blocks } => fields!(
-                "quota": quota.name(), "id": *id, "blocks": *blocks, "inodes": *inodes,
-                "realtime_blocks": *realtime_blocks
-            ),
+            Self::QuotaRecordMissing(MissingQuotaRecord { quota, id, blocks, inodes, realtime_blocks }) => {
+                fields!(
+                    "quota": quota.name(), "id": *id, "blocks": *blocks, "inodes": *inodes,
+                    "realtime_blocks": *realtime_blocks
+                )
+            }
             Self::QuotaInode { inode, quota, size_bytes } => {
                 fields!("inode": *inode, "quota": quota.name(), "size_bytes": *size_bytes)
             }

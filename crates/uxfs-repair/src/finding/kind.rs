@@ -113,6 +113,8 @@ kinds! {
     QuotaCount = 91, Inconsistent, "a count of a quota record is wrong, and the superblock says that counts are complete";
     QuotaRecordMissing = 92, Inconsistent, "a user, group or project has inodes and no quota record, and the superblock says that records are complete";
     QuotaInode = 93, Damaged, "an inode that should hold quota records is no regular file, or has a size";
+    MetadataRoot = 94, Damaged, "the inode that the superblock names as the root of the metadata directory tree is no directory with the flag and the type of that tree: Linux does not mount";
+    MetadataEntry = 95, Damaged, "an entry leads from the metadata directory tree to a file of users, or from a directory of users into that tree: Linux takes either for damage";
 }
 
 impl Finding {

@@ -1,5 +1,4 @@
 //! Findings of a check: one variant for each contradiction, with the object, the value found and the value expected.
-//!
 //! Callers make text from it: [`Display`](std::fmt::Display) gives one sentence in plain English.
 
 use uxfs_block::{device::DeviceError, spill::SpillError};
@@ -27,7 +26,7 @@ pub mod place;
 pub mod severity;
 mod text;
 
-pub use counted::{GroupCounter, InodeTime, QuotaCounter, SuperblockCounter};
+pub use counted::{GroupCounter, InodeTime, MissingQuotaRecord, QuotaCounter, SuperblockCounter};
 
 /// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
 pub type Name = Box<[u8]>;
@@ -315,6 +314,20 @@ pub enum Finding {
         /// Its number in the superblock.
         inode: InodeNumber,
     },
+    /// The inode that the superblock names as the root of the metadata directory tree is no directory of that tree.
+    MetadataRoot {
+        /// Its number in the superblock.
+        inode: InodeNumber,
+    },
+    /// A directory entry leads from the metadata directory tree to a file of users, or from a directory of users into that tree.
+    MetadataEntry {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// A directory entry names an inode that is not in use.
     EntryOfFreeInode {
         /// The directory.
@@ -574,18 +587,7 @@ pub enum Finding {
         expected: u64,
     },
     /// The superblock says that the counts of quotas are complete, and an owner of inodes has no record.
-    QuotaRecordMissing {
-        /// Which quota.
-        quota: QuotaKind,
-        /// The user, group or project.
-        id: u32,
-        /// Blocks that its inodes use.
-        blocks: u64,
-        /// How many inodes.
-        inodes: u64,
-        /// Blocks of the realtime section that its inodes use.
-        realtime_blocks: u64,
-    },
+    QuotaRecordMissing(MissingQuotaRecord),
     /// An inode that should hold quota records is no regular file, or has a size: records lie behind the end of the file.
     QuotaInode {
         /// The inode.

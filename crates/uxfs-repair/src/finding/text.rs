@@ -10,7 +10,7 @@ use uxfs_format::{
 
 use uxfs_volume::metadata::{ContradictedInode, MetadataOwner, OlderMetadata};
 
-use super::Finding;
+use super::{Finding, MissingQuotaRecord};
 
 fn quoted(name: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| write!(f, "\"{}\"", name.escape_ascii()))
@@ -93,6 +93,10 @@ impl Finding {
             Self::InternalInodeMissing { inode } => {
                 write!(f, "the superblock names inode {inode}, which is not in use")
             }
+            Self::MetadataRoot { inode } => write!(
+                f,
+                "the superblock names inode {inode} as the root of the metadata directory tree; it is no directory of that tree, and Linux does not mount"
+            ),
             Self::GroupCount { group, counter, found, expected } => {
                 let name = counter.name();
                 write!(
@@ -292,6 +296,11 @@ impl Finding {
 
     fn write_directory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::MetadataEntry { directory, name, inode } => write!(
+                f,
+                "directory {directory}: {} names inode {inode}; one of them belongs to the metadata directory tree, the other does not",
+                quoted(name)
+            ),
             Self::EntryOfFreeInode { directory, name, inode } => {
                 write!(f, "directory {directory}: {} names inode {inode}, which is not in use", quoted(name))
             }
@@ -356,7 +365,7 @@ impl Finding {
                 quota.name(),
                 counter.name()
             ),
-            Self::QuotaRecordMissing { quota, id, blocks, inodes, .. } => write!(
+            Self::QuotaRecordMissing(MissingQuotaRecord { quota, id, blocks, inodes, .. }) => write!(
                 f,
                 "{} {id} has no quota record, and {inodes} inodes with {blocks} blocks",
                 quota.name()

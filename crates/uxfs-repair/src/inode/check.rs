@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     fault::{Corruption, Fault, Location, Structure},
-    inode::{FileType, Fork, InodeFault},
+    inode::{FileType, Fork, InodeFault, InodeFlags2},
     units::{InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 use uxfs_volume::inode::{
@@ -158,6 +158,9 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
     if let Some(ordinal) = table.find(context.volume.geometry(), inode.number) {
         if let Some(file_type) = inode.file_type() {
             table.set(ordinal, file_type, inode.link_count());
+            if inode.flags2().contains(InodeFlags2::METADATA) {
+                table.set_metadata(ordinal);
+            }
         }
         unlinked::check::check_inode(context, table, ordinal, inode);
     }

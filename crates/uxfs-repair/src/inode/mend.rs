@@ -18,7 +18,7 @@ use super::{
     witnesses::copies_of,
 };
 use crate::{
-    extent_map,
+    extent_map, metadata_directory,
     repair::{action::Action, misplaced::number_elsewhere, stage::Stage, work::Work},
 };
 
@@ -39,6 +39,7 @@ pub(crate) fn mend(
         make_free(stage, *inode)?;
         actions.push(Action::FreeInode { inode: *inode });
     }
+    metadata_directory::mend::mend(volume, stage, work, actions)?;
     for inode in &work.inode_fields {
         let mut done = Vec::new();
         let found = volume.inode(*inode).ok();

@@ -17,6 +17,7 @@ use uxfs_format::{
         FileType, Fork, ForkFormat, InodeCore, InodeFlags, InodeFlags2, symlink, timestamp::DiskTimestamp,
         verify_inode,
     },
+    quota::{self, QuotaKind, QuotaRecord},
     units::{AgInode, FsBlock, InodeNumber},
 };
 use uxfs_journal::copies::InodeCopy;
@@ -31,6 +32,7 @@ use crate::{
         rebuild::{Owned, write_fork},
         spare::SpareBlocks,
     },
+    metadata_directory,
     repair::{
         action::{Inference, InodeSource, TypeSource},
         stage::Stage,
@@ -233,6 +235,9 @@ impl Rebuilder<'_> {
         let model = named.directory.and_then(|directory| self.volume.inode(directory).ok());
         let model = model.or_else(|| self.volume.inode(geometry.root_inode).ok());
         let permissions = private_permissions(kind);
+        let is_metadata = metadata_directory::root(self.volume) == Some(number)
+            || model.as_ref().is_some_and(|model| metadata_directory::is_directory(model));
+        let quota = is_metadata.then(|| self.quota_kind(number)).flatten();
         change_core(self.stage, number, |core, forks| {
             let generation = named.generation.unwrap_or(1);
             *core = uxfs_engine::inode::create::unused_core(number, generation, geometry);
@@ -256,9 +261,24 @@ impl Rebuilder<'_> {
                 let offset = default_attribute_offset_bytes(Some(kind));
                 core.fork_offset = u8::try_from(offset / 8).unwrap_or(0);
             }
+            match (kind, quota) {
+                (FileType::Directory, _) if is_metadata => metadata_directory::put_directory(core),
+                (FileType::Regular, Some(quota)) => metadata_directory::put_quota_file(core, quota),
+                _ => {}
+            }
             forks.fill(0);
         })?;
         Ok(model.map(|model| model.number))
+    }
+
+    /// Which quota records the first block of a file holds.
+    fn quota_kind(&self, number: InodeNumber) -> Option<QuotaKind> {
+        let data = self.witnesses.owned(number, Fork::Data);
+        let first = data.extents.iter().min_by_key(|extent| extent.file_block)?;
+        let mut bytes = [0; QuotaRecord::SIZE_BYTES];
+        self.read_block(first.start, &mut bytes)?;
+        let record = QuotaRecord::prefix_of(&bytes).filter(|record| record.magic.get() == quota::MAGIC)?;
+        QuotaKind::ALL.into_iter().find(|kind| record.record_type().contains(kind.record_type()))
     }
 
     /// The size that follows from the blocks: of a regular file up to the last byte of its last block that is not zero.

@@ -7,13 +7,15 @@ use uxfs_format::{
     checksum,
     directory::shortform::Shortform,
     field_table::OnDisk,
-    inode::{FileType, Fork, ForkFormat, InodeCore, core, verify_inode},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, core, verify_inode},
     units::InodeNumber,
 };
 use uxfs_volume::{
     error::Result,
     inode::{Inode, InodeFork},
 };
+
+use crate::metadata_directory;
 
 use super::{
     gather::{put_inode, read_inode},
@@ -48,7 +50,8 @@ impl Rebuilder<'_> {
 
     /// The file types that an inode can have had, the likeliest first.
     fn kinds(&self, number: InodeNumber, named: &Named) -> Vec<FileType> {
-        if number == self.stage.geometry().root_inode {
+        let is_metadata_root = metadata_directory::root(self.volume) == Some(number);
+        if number == self.stage.geometry().root_inode || is_metadata_root {
             return vec![FileType::Directory];
         }
         match self.type_of(named, &self.witnesses.owned(number, Fork::Data)) {
@@ -64,6 +67,7 @@ impl Rebuilder<'_> {
         let mut bytes = before.to_vec();
         let core = InodeCore::prefix_of_mut(&mut bytes)?;
         let permissions = match core.mode.get() & PERMISSIONS {
+            _ if core.flags2().contains(InodeFlags2::METADATA) => 0,
             // They say as little as possible; the root directory is open to all.
             0 if number == geometry.root_inode => 0o755,
             0 => private_permissions(kind),

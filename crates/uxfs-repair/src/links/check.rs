@@ -5,22 +5,23 @@ use uxfs_format::{inode::FileType, units::InodeNumber};
 use crate::{
     check::Context,
     finding::Finding,
+    metadata_directory,
     observed::inodes::{InodeTable, Ordinal, ParentWitness},
 };
 
 /// Before directories are read: inodes that the superblock names.
 pub(crate) fn begin(context: &Context<'_>, table: &InodeTable) {
     let superblock = context.volume.superblock();
-    let has_metadata_directory = context.volume.geometry().features.has_metadata_directory();
-    let metadata_root = has_metadata_directory.then(|| superblock.metadata_directory_inode.get());
-    for root in [context.volume.geometry().root_inode.get()].into_iter().chain(metadata_root) {
-        if let Some(ordinal) = find(context, table, InodeNumber::new(root)) {
+    let metadata_root = metadata_directory::root(context.volume);
+    for root in [context.volume.geometry().root_inode].into_iter().chain(metadata_root) {
+        if let Some(ordinal) = find(context, table, root) {
             // The root is its own parent.
             table.note_parent(ordinal, ordinal, ParentWitness::Entry);
             table.reach(ordinal);
+            check_metadata_root(context, root);
         }
     }
-    if has_metadata_directory {
+    if metadata_root.is_some() {
         return;
     }
     let quota = [superblock.user_quota_inode, superblock.group_quota_inode, superblock.project_quota_inode];
@@ -37,6 +38,15 @@ pub(crate) fn begin(context: &Context<'_>, table: &InodeTable) {
                 table.add_name(ordinal);
             }
         }
+    }
+}
+
+/// An inode that cannot be read has a finding.
+fn check_metadata_root(context: &Context<'_>, inode: InodeNumber) {
+    let is_root = metadata_directory::root(context.volume) == Some(inode);
+    let found = is_root.then(|| context.volume.inode(inode).ok()).flatten();
+    if found.is_some_and(|found| !metadata_directory::is_directory(&found)) {
+        context.sink.add(Finding::MetadataRoot { inode });
     }
 }
 

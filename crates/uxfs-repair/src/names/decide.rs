@@ -6,19 +6,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber};
+use uxfs_format::{directory::is_valid_name, inode::FileType, quota::QuotaKind, units::InodeNumber};
 
 use super::{
     facts::{Facts, Link, Witnesses},
     rejection::{Rejection, Strength},
     strays::{self, Stray},
 };
-use crate::finding::Name;
+use crate::{finding::Name, metadata_directory};
 
 /// A directory that is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NewDirectory {
     pub generation: Option<u32>,
+    /// It belongs to the metadata directory tree.
+    pub is_metadata: bool,
 }
 
 /// The tree.
@@ -65,6 +67,7 @@ impl<'f> Decider<'f> {
     fn run(mut self) -> Decision {
         self.find_lost_directories();
         self.choose_inodes_of_names();
+        self.name_metadata_directories();
         self.join_halves();
         self.follow_types();
         self.choose_names_of_directories();
@@ -76,6 +79,11 @@ impl<'f> Decider<'f> {
 
     fn is_directory(&self, inode: InodeNumber) -> bool {
         self.facts.directory(inode).is_some() || self.decision.directories.contains_key(&inode)
+    }
+
+    fn is_metadata(&self, inode: InodeNumber) -> bool {
+        let is_new = self.decision.directories.get(&inode).is_some_and(|new| new.is_metadata);
+        is_new || self.facts.is_metadata(inode)
     }
 
     fn exists(&self, inode: InodeNumber) -> bool {
@@ -93,7 +101,12 @@ impl<'f> Decider<'f> {
     fn find_lost_directories(&mut self) {
         let mut generations: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
         let mut named = BTreeSet::new();
+        let mut metadata: BTreeSet<InodeNumber> = self.facts.metadata_root.into_iter().collect();
         for (link, witnesses) in &self.facts.links {
+            let is_above = witnesses.pointer_generation.is_some() && self.facts.is_metadata(link.inode);
+            metadata.extend(Some(link.directory).filter(|_| is_above));
+            let is_below = witnesses.has_entry && self.facts.is_metadata(link.directory);
+            metadata.extend(Some(link.inode).filter(|_| is_below));
             if let Some(generation) =
                 witnesses.pointer_generation.filter(|_| self.may_be_lost(link.directory))
             {
@@ -103,14 +116,16 @@ impl<'f> Decider<'f> {
                 named.insert(link.inode);
             }
         }
-        named.extend(Some(self.facts.root).filter(|root| self.may_be_lost(*root)));
+        let roots = [self.facts.root].into_iter().chain(self.facts.metadata_root);
+        named.extend(roots.filter(|root| self.may_be_lost(*root)));
         for inode in generations.keys().copied().chain(named).collect::<BTreeSet<_>>() {
             let most = generations.get(&inode).and_then(|all| {
                 all.iter()
                     .max_by_key(|(generation, count)| (**count, **generation))
                     .map(|(generation, _)| *generation)
             });
-            self.decision.directories.insert(inode, NewDirectory { generation: most });
+            let is_metadata = metadata.contains(&inode);
+            self.decision.directories.insert(inode, NewDirectory { generation: most, is_metadata });
         }
     }
 
@@ -141,6 +156,9 @@ impl<'f> Decider<'f> {
         }
         if is_root {
             return Some(Rejection::OfRoot);
+        }
+        if self.is_metadata(link.directory) != self.is_metadata(link.inode) {
+            return Some(Rejection::OfOtherTree);
         }
         if self.facts.partial.contains(&link.inode) {
             return Some(Rejection::Incomplete);
@@ -188,6 +206,32 @@ impl<'f> Decider<'f> {
                 self.decision.rejected.insert(link, rejection);
             }
             self.decision.links.insert((directory, name.clone()), kept);
+        }
+    }
+
+    /// Directories of the metadata directory tree whose names are lost: what they hold tells these.
+    fn name_metadata_directories(&mut self) {
+        let Some(root) = self.facts.metadata_root.filter(|root| self.is_directory(*root)) else { return };
+        let named: HashSet<InodeNumber> = self.decision.links.values().copied().collect();
+        let in_use = self
+            .facts
+            .inodes
+            .keys()
+            .copied()
+            .filter(|inode| self.facts.is_metadata(*inode) && self.facts.directory(*inode).is_some());
+        let new = self.decision.directories.iter().filter(|(_, new)| new.is_metadata);
+        let all = in_use.chain(new.map(|(inode, _)| *inode));
+        let nameless: Vec<InodeNumber> =
+            all.filter(|inode| *inode != root && !named.contains(inode)).collect();
+        for directory in nameless {
+            let holds = |kind: &QuotaKind| {
+                self.decision.links.contains_key(&(directory, kind.name().as_bytes().into()))
+            };
+            let name = match QuotaKind::ALL.iter().any(holds) {
+                true => metadata_directory::QUOTA,
+                false => metadata_directory::REALTIME_GROUPS,
+            };
+            self.decision.links.entry((root, name.into())).or_insert(directory);
         }
     }
 
@@ -418,7 +462,9 @@ impl<'f> Decider<'f> {
         let is_root =
             |inode: InodeNumber| inode == self.facts.root || Some(inode) == self.facts.metadata_root;
         let in_use = self.facts.inodes.iter().filter(|(_, fact)| !fact.is_internal).map(|(inode, _)| *inode);
-        let all = in_use.chain(self.decision.directories.keys().copied());
+        // Nothing of the metadata directory tree gets a name among the files of users.
+        let new = self.decision.directories.iter().filter(|(_, new)| !new.is_metadata);
+        let all = in_use.chain(new.map(|(inode, _)| *inode));
         let lost: BTreeSet<InodeNumber> =
             all.filter(|inode| !named.contains(inode) && !is_root(*inode)).collect();
         let mut best: BTreeMap<InodeNumber, Name> = BTreeMap::new();

@@ -105,7 +105,10 @@ fn a_lost_directory_comes_back_with_all_that_points_to_it() {
         case.pointer(300, &format!("file {inode}"), inode);
     }
     let decision = Decision::of(&case.facts);
-    assert_eq!(decision.directories.get(&number(300)), Some(&NewDirectory { generation: Some(300) }));
+    assert_eq!(
+        decision.directories.get(&number(300)),
+        Some(&NewDirectory { generation: Some(300), is_metadata: false })
+    );
     assert_eq!((decision.links.len(), decision.lost.len()), (11, 0));
 }
 

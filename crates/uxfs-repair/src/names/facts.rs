@@ -88,6 +88,11 @@ impl Facts {
             .is_some_and(|fact| fact.link_count == 0 && fact.file_type != FileType::Directory)
     }
 
+    /// An inode in use that belongs to the metadata directory tree.
+    pub fn is_metadata(&self, inode: InodeNumber) -> bool {
+        self.metadata_root.is_some() && self.inodes.get(&inode).is_some_and(|fact| fact.is_internal)
+    }
+
     /// An inode in use that is a directory.
     pub fn directory(&self, inode: InodeNumber) -> Option<&InodeFact> {
         self.inodes.get(&inode).filter(|fact| fact.file_type == FileType::Directory)

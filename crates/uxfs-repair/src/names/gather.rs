@@ -23,6 +23,7 @@ use super::facts::{Facts, InodeFact, Link, Witnesses};
 use crate::{
     attribute::access_list::{self, Mended},
     directory::MOST_FAULTS,
+    metadata_directory,
     repair::{action::Action, work::Work},
 };
 
@@ -49,12 +50,10 @@ pub(crate) struct Gathered {
 pub(crate) fn gather(volume: &Volume, work: &Work, scan: ScanOptions) -> Gathered {
     let geometry = volume.geometry();
     let superblock = volume.superblock();
-    let has_metadata_directory = geometry.features.has_metadata_directory();
     let mut gathered = Gathered {
         facts: Facts {
             root: geometry.root_inode,
-            metadata_root: has_metadata_directory
-                .then(|| InodeNumber::new(superblock.metadata_directory_inode.get())),
+            metadata_root: metadata_directory::root(volume),
             has_parent_pointers: geometry.features.has_parent_pointers(),
             damaged_directories: work.directories.clone(),
             ..Facts::default()
@@ -190,8 +189,11 @@ impl Gathered {
     fn find_places(&mut self, volume: &Volume) {
         let facts = &self.facts;
         let named = facts.links.keys().flat_map(|link| [link.directory, link.inode]);
-        let missing: Vec<InodeNumber> =
-            named.chain([facts.root]).filter(|inode| !facts.inodes.contains_key(inode)).collect();
+        let missing: Vec<InodeNumber> = named
+            .chain([facts.root])
+            .chain(facts.metadata_root)
+            .filter(|inode| !facts.inodes.contains_key(inode))
+            .collect();
         for inode in missing {
             if self.facts.places.contains(&inode) {
                 continue;

@@ -51,6 +51,8 @@ pub enum Rejection {
     ImpossibleName,
     /// A root directory has no name.
     OfRoot,
+    /// One of both belongs to the metadata directory tree, the other to the tree of users.
+    OfOtherTree,
     /// A directory cannot hold itself.
     OfItself,
     /// Something of the file is missing: it lies in `lost+found`.
@@ -89,6 +91,7 @@ impl Rejection {
             Self::NoInode => "no_inode",
             Self::ImpossibleName => "impossible_name",
             Self::OfRoot => "of_root",
+            Self::OfOtherTree => "of_other_tree",
             Self::OfItself => "of_itself",
             Self::Incomplete => "incomplete",
             Self::OtherInode { .. } => "other_inode",

@@ -29,7 +29,7 @@ use uxfs_volume::{
 };
 
 use super::{
-    decide::Decision,
+    decide::{Decision, NewDirectory},
     facts::{Facts, Link, Witnesses},
     gather::Gathered,
     lost_and_found,
@@ -37,6 +37,7 @@ use super::{
 use crate::{
     finding::Name,
     inode::gather::{change_core, make_free},
+    metadata_directory,
     repair::{
         action::{Action, PointerCause},
         stage::Stage,
@@ -96,6 +97,14 @@ impl Changes {
             let is_kept = decision.links.get(&place) == Some(&link.inode);
             if witnesses.has_entry != is_kept {
                 changed.insert(link.directory);
+            }
+        }
+        // Names that only what a directory holds has told.
+        if let Some(root) = facts.metadata_root {
+            let links = decision.links.range((root, Name::default())..);
+            for ((directory, name), inode) in links.take_while(|((directory, _), _)| *directory == root) {
+                let link = Link { directory: *directory, name: name.clone(), inode: *inode };
+                changed.extend(Some(root).filter(|_| !facts.links.contains_key(&link)));
             }
         }
         for (inode, fact) in facts.inodes.iter().filter(|(_, fact)| fact.file_type == FileType::Directory) {
@@ -183,7 +192,7 @@ impl Changes {
         let now = newest_time(volume);
         for (inode, parent) in &self.directories {
             match decision.directories.get(inode) {
-                Some(new) => make_directory(stage, *inode, *parent, new.generation, now)?,
+                Some(new) => make_directory(stage, *inode, *parent, *new, now)?,
                 None => empty_directory(volume, stage, *inode, *parent)?,
             }
         }
@@ -237,12 +246,12 @@ fn make_directory(
     stage: &Stage,
     inode: InodeNumber,
     parent: InodeNumber,
-    generation: Option<u32>,
+    new: NewDirectory,
     time: Timestamp,
 ) -> Result<()> {
     let geometry = stage.geometry();
     change_core(stage, inode, |core, forks| {
-        let generation = generation.unwrap_or(core.generation.get());
+        let generation = new.generation.unwrap_or(core.generation.get());
         *core = uxfs_engine::inode::create::unused_core(inode, generation, geometry);
         let flags2 = feature_flags2(geometry);
         let time = DiskTimestamp::encode_clamped(time, flags2.contains(InodeFlags2::BIG_TIME));
@@ -256,6 +265,9 @@ fn make_directory(
         if geometry.features.has_parent_pointers() {
             let offset = default_attribute_offset_bytes(Some(FileType::Directory));
             core.fork_offset = u8::try_from(offset / 8).unwrap_or(0);
+        }
+        if new.is_metadata {
+            metadata_directory::put_directory(core);
         }
         forks.fill(0);
         put_empty_directory(core, forks, parent);

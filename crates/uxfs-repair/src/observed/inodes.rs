@@ -31,6 +31,9 @@ const FOLLOWED: u8 = 32;
 /// An inode of a list of unlinked inodes.
 const UNLINKED: u8 = 64;
 
+/// An inode of the metadata directory tree.
+const METADATA: u8 = 128;
+
 /// An inode of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ordinal(u32);
@@ -194,6 +197,16 @@ impl InodeTable {
         let is_directory = file_type == FileType::Directory;
         self.chunks.change_word(ordinal.0, |_| if is_directory { 0 } else { link_count });
         self.chunks.change_state(ordinal.0, |state| state & UNLINKED | file_type.directory_code());
+    }
+
+    /// An inode that was read belongs to the metadata directory tree.
+    pub fn set_metadata(&self, ordinal: Ordinal) {
+        self.mark(ordinal, METADATA);
+    }
+
+    /// Whether an inode belongs to the metadata directory tree.
+    pub fn is_metadata(&self, ordinal: Ordinal) -> bool {
+        self.state(ordinal).is_some_and(|state| state & METADATA != 0)
     }
 
     /// The type of an inode; `None` where it could not be read.

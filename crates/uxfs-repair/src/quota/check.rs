@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     check::Context,
-    finding::{Finding, QuotaCounter},
+    finding::{Finding, MissingQuotaRecord, QuotaCounter},
 };
 
 /// Looks at all records. Without sums (`None`) counts are not compared: some inodes could not be read.
@@ -177,7 +177,8 @@ impl InodeCheck<'_, '_> {
 
 fn report_missing(context: &Context<'_>, quota: QuotaKind, id: u32, used: Used) {
     let Used { blocks, inodes, realtime_blocks } = used;
-    context.sink.add(Finding::QuotaRecordMissing { quota, id, blocks, inodes, realtime_blocks });
+    let missing = MissingQuotaRecord { quota, id, blocks, inodes, realtime_blocks };
+    context.sink.add(Finding::QuotaRecordMissing(missing));
 }
 
 /// Compares a record with the sum of its owner; `None` for a damaged one.

@@ -26,7 +26,7 @@ use super::{
     inodes,
 };
 use crate::{
-    finding::Finding,
+    finding::{Finding, MissingQuotaRecord},
     inode::gather::change_core,
     repair::{
         action::{Action, RecordSource},
@@ -55,9 +55,8 @@ impl QuotaWork {
                 self.damaged.extend(corruption.location.inode);
                 true
             }
-            Finding::QuotaCount { quota, .. } | Finding::QuotaRecordMissing { quota, .. } => {
-                self.counts.insert(*quota)
-            }
+            Finding::QuotaCount { quota, .. }
+            | Finding::QuotaRecordMissing(MissingQuotaRecord { quota, .. }) => self.counts.insert(*quota),
             Finding::QuotaInode { inode, size_bytes: None, .. } => self.lost.insert(*inode),
             Finding::QuotaInode { inode, size_bytes: Some(size_bytes), .. } => {
                 self.sizes.insert((*inode, *size_bytes))

@@ -22,8 +22,7 @@ use uxfs_format::{
 };
 use uxfs_volume::volume::Volume;
 
-/// The directory of quota inodes in the metadata directory tree.
-const DIRECTORY: &[u8] = b"quota";
+use crate::metadata_directory;
 
 /// An inode that holds records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +67,7 @@ fn field(superblock: &Superblock, kind: QuotaKind) -> u64 {
 /// Damage on the way is found by the passes over directories.
 fn in_metadata_directory(volume: &Volume, superblock: &Superblock, kind: QuotaKind) -> Option<InodeNumber> {
     let root = volume.inode(InodeNumber::new(superblock.metadata_directory_inode.get())).ok()?;
-    let directory = volume.lookup(&root, DIRECTORY).ok()??.inode;
+    let directory = volume.lookup(&root, metadata_directory::QUOTA).ok()??.inode;
     let directory = volume.inode(directory).ok()?;
     let found = volume.lookup(&directory, kind.name().as_bytes()).ok()??;
     Some(found.inode)

@@ -152,6 +152,15 @@ pub enum Action {
     SuperblockRoot {
         /// The root directory.
         inode: InodeNumber,
+        /// It is that of the metadata directory tree.
+        is_metadata: bool,
+    },
+    /// An inode gets the flags and the type of the metadata directory tree, or loses them.
+    MetadataFlags {
+        /// The inode.
+        inode: InodeNumber,
+        /// It belongs to the tree.
+        is_metadata: bool,
     },
     /// A copy of the superblock is written from that of group 0.
     SuperblockCopy {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Words that can be taken one after the other: each is of another kind.
-const MOST_WORDS: usize = 3;
+const MOST_WORDS: usize = 4;
 
 impl Repair<'_> {
     /// Puts the superblock that the caller has named in the place of the first one, unless that is sound and says the same: it has newer
@@ -90,10 +90,15 @@ impl Repair<'_> {
         });
         let root = witnesses::root_directory(volume).map(|(superblock, inode)| Word {
             superblock,
-            action: Action::SuperblockRoot { inode },
+            action: Action::SuperblockRoot { inode, is_metadata: false },
             wins_ties: false,
         });
-        by_copies.into_iter().chain(log).chain(root).collect()
+        let metadata_root = witnesses::metadata_root(volume).map(|(superblock, inode)| Word {
+            superblock,
+            action: Action::SuperblockRoot { inode, is_metadata: true },
+            wins_ties: false,
+        });
+        by_copies.into_iter().chain(log).chain(root).chain(metadata_root).collect()
     }
 }
 

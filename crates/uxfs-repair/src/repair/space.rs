@@ -47,7 +47,7 @@ use crate::{
         witnesses::{Witnesses, copies_of},
     },
     inode_index::{self, gather::ChunksFound},
-    parallel, reverse_map,
+    metadata_directory, parallel, reverse_map,
 };
 
 /// What a repair of inodes and groups reads, beside the work.
@@ -349,10 +349,11 @@ impl Gathering<'_> {
         let geometry = self.volume.geometry();
         let files = survey.contents.files.get(group.get() as usize);
         let taken = Taken::by(files.map(Vec::as_slice).unwrap_or_default());
-        let witnesses = &self.witnesses;
+        let (witnesses, metadata_root) = (&self.witnesses, metadata_directory::root(self.volume));
         let is_named = |inode| {
             let copy = witnesses.copy(inode).and_then(InodeCopy::core);
             inode == geometry.root_inode
+                || metadata_root == Some(inode)
                 || witnesses.named(inode).is_some()
                 || copy.is_some_and(|core| !core.is_free())
         };
@@ -397,7 +398,7 @@ impl Gathering<'_> {
     }
 
     /// Chunks of which nothing is left but parent pointers that name their directories: they come back with free inodes, so that the
-    /// directories can be made again there. The root directory's chunk always exists.
+    /// directories can be made again there. The chunks of the roots always exist.
     fn make_missing_chunks(
         &mut self,
         group: AgNumber,
@@ -407,7 +408,8 @@ impl Gathering<'_> {
         let geometry = self.volume.geometry();
         let superblock = self.volume.superblock();
         let internal = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
-        let wanted = self.contents.wanted.iter().copied().chain([geometry.root_inode]);
+        let roots = [geometry.root_inode].into_iter().chain(metadata_directory::root(self.volume));
+        let wanted = self.contents.wanted.iter().copied().chain(roots);
         let wanted: BTreeSet<AgInode> = wanted
             .chain(internal.map(InodeNumber::new))
             .filter_map(|inode| geometry.split_inode_number(inode))

@@ -105,9 +105,9 @@ pub const TABLE: [Weighing; 42] = [
     ),
     row(
         Rule::SuperblockWitnesses,
-        "where the log lies and which inode is the root directory, before anything else",
-        "the superblock; the reverse map of the log, and a directory that is its own parent, where fewer findings are left with their word",
-        "a log at the wrong place would be written over what lies there, and all names hang on the root",
+        "where the log lies and which inodes are the root directory and that of the metadata directory tree, before anything else",
+        "the superblock; the reverse map of the log, and directories that are their own parents, where fewer findings are left with their word",
+        "a log at the wrong place would be written over what lies there, and all names hang on the roots",
     ),
     row(
         Rule::DirtyLog,
@@ -244,7 +244,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::LostDirectory,
         "a directory that is gone, and that parent pointers or an entry of the type directory name",
-        "it is made again, under its number, with the generation that most parent pointers say",
+        "it is made again, under its number, with the generation that most parent pointers say; in the metadata directory tree with the flags of that tree, and where its name is lost with the one that goes with what it holds",
         "the files in it know its number and their names",
     ),
     row(

@@ -17,7 +17,10 @@ use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
 use crate::{
-    finding::Finding, inode_index::gather::Trust, quota::mend::QuotaWork, superblock::fields::ATTRIBUTE_BIT,
+    finding::{Finding, Name},
+    inode_index::gather::Trust,
+    quota::mend::QuotaWork,
+    superblock::fields::ATTRIBUTE_BIT,
 };
 
 /// More inodes ahead of the log than these are right, and the log is wrong.
@@ -51,6 +54,10 @@ pub(crate) struct Work {
     pub inode_indexes: BTreeSet<AgNumber>,
     /// Inodes that the superblock names, and that are not in use.
     pub internal_inodes: BTreeSet<InodeNumber>,
+    /// The root of the metadata directory tree, where that is no directory of the tree.
+    pub metadata_root: Option<InodeNumber>,
+    /// Entries that lead from one of the two directory trees into the other: directory, name and inode.
+    pub metadata_entries: BTreeSet<(InodeNumber, Name, InodeNumber)>,
     /// Damaged structures in which a bit may have changed.
     pub suspects: Suspects,
     /// Damaged blocks of files: the log may have them.
@@ -306,7 +313,7 @@ impl Work {
         }
     }
 
-    /// Findings of single fields of inodes.
+    /// Findings of single fields of inodes, of the metadata directory tree, and of quotas.
     fn add_of_fields(&mut self, finding: &Finding) {
         match finding {
             Finding::InodeFlags { inode, .. }
@@ -324,6 +331,11 @@ impl Work {
                     self.inodes_ahead += 1;
                     self.ahead_cycle = self.ahead_cycle.max(found.cycle().saturating_add(1));
                 }
+            }
+            Finding::MetadataRoot { inode } => self.metadata_root = Some(*inode),
+            Finding::MetadataEntry { directory, name, inode } => {
+                self.metadata_entries.insert((*directory, name.clone(), *inode));
+                self.names = true;
             }
             _ if self.quota.add(finding) => {}
             _ => self.others += 1,

@@ -1,15 +1,20 @@
-//! What other structures say of two facts that a superblock alone names, and that a repair relies on from the first step on: where
-//! the log lies, and which inode is the root directory.
+//! What other structures say of facts that a superblock alone names, and that a repair relies on from the first step on: where the log
+//! lies, and which inodes are the roots of the directory trees.
 
+use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     btree::reverse_map::Owner,
+    geometry::Geometry,
     superblock::Superblock,
     units::{AgBlock, AgNumber, FsBlock, InodeNumber},
 };
 use uxfs_volume::{tolerant::search::read_group_superblock, volume::Volume};
 
 use super::accepted::is_log_accepted;
-use crate::reverse_map::read::visit_group;
+use crate::{metadata_directory, reverse_map::read::visit_group};
+
+/// Copies of the superblock that are asked.
+const ASKED_COPIES: usize = 16;
 
 /// The superblock in use with the place of the log that the reverse map knows, where that is another one.
 pub(crate) fn log_place(volume: &Volume) -> Option<(Superblock, FsBlock, u32)> {
@@ -54,4 +59,30 @@ pub(crate) fn root_directory(volume: &Volume) -> Option<(Superblock, InodeNumber
     }
     superblock.root_inode.set(root.get());
     Some((superblock, root))
+}
+
+/// The superblock of group 0 with another root of the metadata directory tree, where the inode that it names is none, and a copy names one
+/// or mkfs.xfs has made one: behind the root directory.
+pub(crate) fn metadata_root(volume: &Volume) -> Option<(Superblock, InodeNumber)> {
+    let named = metadata_directory::root(volume)?;
+    let geometry = volume.geometry();
+    let device: &dyn BlockDevice = volume.device().as_ref();
+    let is_root = |number: InodeNumber| {
+        let found = volume.inode(number).ok().filter(|found| metadata_directory::is_directory(found));
+        let above = found.and_then(|found| volume.lookup(&found, b"..").ok().flatten());
+        above.is_some_and(|above| above.inode == number)
+    };
+    if is_root(named) {
+        return None;
+    }
+    let copies = geometry.groups().skip(1).take(ASKED_COPIES).filter_map(|group| {
+        let sector = geometry.sector_of_group_header(group, 0)?;
+        let copy = read_group_superblock(device, Geometry::byte_of_sector(sector)).ok()?;
+        Some(copy.metadata_directory_inode.get())
+    });
+    let candidates = copies.chain([geometry.root_inode.get().saturating_add(1)]).map(InodeNumber::new);
+    let found = candidates.filter(|number| *number != named).find(|number| is_root(*number))?;
+    let mut superblock = read_group_superblock(device, 0).ok()?;
+    superblock.metadata_directory_inode.set(found.get());
+    Some((superblock, found))
 }

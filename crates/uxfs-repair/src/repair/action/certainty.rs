@@ -61,7 +61,9 @@ impl Action {
             | Self::Attributes { .. }
             | Self::NameAdded { .. }
             | Self::ParentPointerSet { .. } => Certainty::Restored,
-            Self::SuperblockFields | Self::SuperblockAttributes => Certainty::Computed,
+            Self::SuperblockFields | Self::SuperblockAttributes | Self::MetadataFlags { .. } => {
+                Certainty::Computed
+            }
             Self::SuperblockInferred { .. }
             | Self::SuperblockByCopies
             | Self::SuperblockLog { .. }
@@ -275,7 +277,7 @@ impl Rejection {
                 because(*kept_by, *rejected_by)
             )),
             Self::Circle => Some("this name is right, and another one of the circle is wrong".into()),
-            Self::OfRoot | Self::OfItself | Self::Incomplete => None,
+            Self::OfRoot | Self::OfOtherTree | Self::OfItself | Self::Incomplete => None,
         }
     }
 }

@@ -211,6 +211,7 @@ impl Action {
         use {ObjectKind as O, Rule as R, Witness as W};
         match self {
             Self::InodeMended { .. } => of("inode_mended", O::Inode, W::None, R::InodeFields),
+            Self::MetadataFlags { .. } => of("metadata_flags", O::Inode, W::Entry, R::InodeFields),
             Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
             Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
             Self::BigTimes { .. } => of("inode_big_times", O::Inode, W::Inode, R::InodeFields),
@@ -302,7 +303,10 @@ impl Action {
                 put("start_block", start.get().into());
                 put("length_blocks", (*length_blocks).into());
             }
-            Self::SuperblockRoot { inode } => put("inode", (*inode).into()),
+            Self::SuperblockRoot { inode, is_metadata } => {
+                put("inode", (*inode).into());
+                put("is_metadata", (*is_metadata).into());
+            }
             Self::LogReplayed { transactions } => put("transactions", (*transactions).into()),
             Self::LogReplayedInPart { transactions, intents } => {
                 put("transactions", (*transactions).into());
@@ -419,6 +423,10 @@ impl Action {
             Self::InodeLost { inode, fault } | Self::InodeMended { inode, fault } => {
                 put("inode", (*inode).into());
                 put("fault", fault.to_string().into());
+            }
+            Self::MetadataFlags { inode, is_metadata } => {
+                put("inode", (*inode).into());
+                put("is_metadata", (*is_metadata).into());
             }
             Self::InodeFlags { inode, flags, flags2 } => {
                 put("inode", (*inode).into());
@@ -558,6 +566,7 @@ fn fields_of_rejection(because: &Rejection) -> Fields {
         | Rejection::Incomplete
         | Rejection::Circle
         | Rejection::OfRoot
+        | Rejection::OfOtherTree
         | Rejection::OfItself => {}
     }
     fields

@@ -38,7 +38,7 @@ rooms! {
     Inode: InodeChecksum, InodeRebuilt, InodeLost, FreeInode, FilePartial, SymlinkLost, RealtimeInode, UnlinkedFreed;
     /// Fields of inodes.
     InodeField: InodeMended, InodeFlags, InodeTimes, BigTimes, InodeLsn, InodeShares, DirectorySize, SymlinkSize, SizeOfSpecialFile, InodeBlocks,
-        LinkCount;
+        LinkCount, MetadataFlags;
     /// Extent maps and attributes.
     Fork: ExtentMap, ExtentMapOverruled, ExtentMapKept, BlocksGivenUp, SymlinkBlocks, ExtentsWritten, ExtentsUnwritten, Attributes, AccessList;
     /// Directories, names, parent pointers.

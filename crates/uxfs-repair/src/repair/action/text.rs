@@ -43,9 +43,13 @@ impl Action {
                 f,
                 "write the place of the log into the superblock of group 0: {length_blocks} blocks from block {start} on"
             ),
-            Self::SuperblockRoot { inode } => {
+            Self::SuperblockRoot { inode, is_metadata: false } => {
                 write!(f, "write the root directory into the superblock of group 0: inode {inode}")
             }
+            Self::SuperblockRoot { inode, is_metadata: true } => write!(
+                f,
+                "write the root of the metadata directory tree into the superblock of group 0: inode {inode}"
+            ),
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
             Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
@@ -174,6 +178,12 @@ impl Action {
         match self {
             Self::InodeMended { inode, fault } => {
                 write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
+            }
+            Self::MetadataFlags { inode, is_metadata: true } => {
+                write!(f, "mark inode {inode} as part of the metadata directory tree")
+            }
+            Self::MetadataFlags { inode, is_metadata: false } => {
+                write!(f, "mark inode {inode} as a file of users, not of the metadata directory tree")
             }
             Self::InodeFlags { inode, flags, flags2 } => write!(
                 f,
