@@ -10,7 +10,7 @@
 //! | 1/8 | extents that are compared because sums differ |
 //! | the rest | short-lived buffers |
 
-use std::{num::NonZeroUsize, thread};
+use std::{num::NonZeroUsize, sync::OnceLock, thread};
 
 /// The memory of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,12 @@ const PROGRAM_BYTES: u64 = 32 << 20;
 /// The buffers of a thread, and what the allocator keeps for it.
 const THREAD_BYTES: u64 = 8 << 20;
 
+/// How many threads run at once, asked for once: each question reads files of control groups.
+fn processors() -> NonZeroUsize {
+    static PROCESSORS: OnceLock<NonZeroUsize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+}
+
 impl Default for Memory {
     fn default() -> Self {
         Self::of_bytes(DEFAULT_BYTES)
@@ -38,8 +44,7 @@ impl Memory {
 
     /// So many bytes, for a thread on each processor.
     pub fn of_bytes(bytes: u64) -> Self {
-        Self { bytes, threads: NonZeroUsize::MIN }
-            .with_threads(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+        Self { bytes, threads: NonZeroUsize::MIN }.with_threads(processors())
     }
 
     /// For `wanted` threads, or as many as have room.
