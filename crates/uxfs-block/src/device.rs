@@ -66,6 +66,19 @@ impl DeviceError {
         Self { operation, offset_bytes, length_bytes, source }
     }
 
+    /// An access to a file that another program has shortened: it had `whole_bytes`, and has lost all from byte `end_bytes` on.
+    pub fn shortened(
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length_bytes: u64,
+        (end_bytes, whole_bytes): (u64, u64),
+    ) -> Self {
+        let words = format!(
+            "another program has shortened the image from {whole_bytes} to {end_bytes} bytes while it was in use"
+        );
+        Self { operation, offset_bytes, length_bytes, source: io::Error::other(words) }
+    }
+
     /// A write to a device that was opened for reading.
     pub fn read_only(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
         let source =
@@ -279,7 +292,15 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Makes all writes that returned before this call durable.
+    /// Checks that the file behind it still has all bytes of the device: another program may have shortened it.
+    ///
+    /// # Errors
+    /// It has been shortened, now or before.
+    fn check_length(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Makes all writes that returned before this call durable. Fails where they are lost because the file was shortened.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Says that a range is no longer needed; later reads of it may give anything.

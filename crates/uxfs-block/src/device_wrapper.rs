@@ -146,6 +146,11 @@ impl<W: DeviceWrapper> BlockDevice for W {
         self.inner().hole_filler()
     }
 
+    /// No hook: it asks for no bytes.
+    fn check_length(&self) -> Result<(), DeviceError> {
+        self.inner().check_length()
+    }
+
     fn flush(&self) -> Result<(), DeviceError> {
         self.before_flush()?;
         self.inner().flush()

@@ -188,6 +188,10 @@ impl BlockDevice for Window {
         Some(self.inner.hole_filler()?.moved_to(self.start_bytes))
     }
 
+    fn check_length(&self) -> Result<(), DeviceError> {
+        self.inner.check_length()
+    }
+
     fn flush(&self) -> Result<(), DeviceError> {
         self.inner.flush()
     }

@@ -35,6 +35,7 @@ mod mkfs_layers;
 mod mkfs_order;
 mod mount;
 mod mount_hosts;
+mod mount_image_file;
 mod mount_refusals;
 mod mount_words;
 mod overwrite;

@@ -501,3 +501,60 @@ fn one_writer_at_a_time() {
         open(file.path(), &options).unwrap();
     }
 }
+
+/// Another program shortens the file: what is lost cannot be read or written any more, also once the file has its length again, and no flush
+/// says that it is durable.
+#[test]
+fn a_shortened_file_is_an_error_for_good() {
+    for engine in [Engine::Sync, Engine::Auto] {
+        for start_bytes in [0, 12345] {
+            let options = OpenOptions { engine, start_bytes, ..OpenOptions::default() };
+            let fresh = || Subject::in_file(&pattern(), options);
+            let length =
+                |subject: &Subject| subject.file.as_ref().unwrap().as_file().metadata().unwrap().len();
+            let shorten = |subject: &Subject, bytes: u64| {
+                let end = length(subject) - bytes;
+                subject.file.as_ref().unwrap().as_file().set_len(end).unwrap();
+            };
+            let is_told = |result: Result<(), crate::device::DeviceError>| {
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains("another program has shortened the image"), "{error}");
+            };
+            let (last, size) = (SIZE_BYTES as u64 - 512, SIZE_BYTES as u64);
+            // Noticed by a flush; what is left can be read.
+            let subject = fresh();
+            subject.device.flush().unwrap();
+            shorten(&subject, 1);
+            is_told(subject.device.flush());
+            is_told(subject.device.check_length());
+            is_told(subject.device.write(0, &[1; 512]));
+            is_told(subject.device.read(last, &mut [0; 512]));
+            subject.device.read(last - 512, &mut [0; 512]).unwrap();
+            // Noticed by a read, and by one in a batch.
+            let subject = fresh();
+            shorten(&subject, size / 2);
+            let (mut one, mut two) = ([0; 512], [0; 512]);
+            let segments = &mut [
+                ReadSegment { offset_bytes: 0, buffer: &mut one },
+                ReadSegment { offset_bytes: last, buffer: &mut two },
+            ];
+            is_told(subject.device.read_batch(segments));
+            shorten(&subject, 0);
+            is_told(subject.device.flush());
+            // A write that ends with the file would hide it.
+            let subject = fresh();
+            shorten(&subject, size / 2);
+            is_told(subject.device.write(last, &[1; 512]));
+            is_told(subject.device.flush());
+            // One before makes the file grow, with zeros where bytes were lost.
+            let subject = fresh();
+            shorten(&subject, size / 2);
+            subject.device.write(last - 512, &[1; 512]).unwrap();
+            is_told(subject.device.flush());
+            is_told(subject.device.read(last - 512, &mut [0; 512]));
+            let whole = length(&subject) + 512;
+            subject.file.as_ref().unwrap().as_file().set_len(whole).unwrap();
+            is_told(subject.device.flush());
+        }
+    }
+}

@@ -190,6 +190,10 @@ impl BlockDevice for DeferredDevice {
         if self.has_begun() { self.base.hole_filler() } else { None }
     }
 
+    fn check_length(&self) -> Result<(), DeviceError> {
+        self.base.check_length()
+    }
+
     /// Nothing while writes are held back: they are not durable, and a caller that changes something begins before it flushes.
     fn flush(&self) -> Result<(), DeviceError> {
         if self.has_begun() {

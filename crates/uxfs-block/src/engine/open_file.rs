@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use rustix::{
@@ -33,7 +34,13 @@ pub(super) struct OpenFile {
     pub alignment: Alignment,
     pub identity: Identity,
     pub is_read_only: bool,
+    /// Bytes that the file has kept, once another program has shortened it; [`WHOLE`] before. It never becomes whole again: what was behind
+    /// this byte is lost, also where the file has grown since.
+    kept_bytes: AtomicU64,
 }
+
+/// No byte of the file is known to be lost.
+const WHOLE: u64 = u64::MAX;
 
 impl std::ops::Deref for OpenFile {
     type Target = Claimed;
@@ -95,10 +102,15 @@ impl OpenFile {
             alignment,
             identity,
             is_read_only: !options.writable,
+            kept_bytes: AtomicU64::new(WHOLE),
         })
     }
 
-    /// Checks that a range lies within the device, and says where it lies in the file.
+    /// Checks that a range lies within the device, and says where it lies in the file. Of a shortened file nothing is written, and nothing
+    /// read that it has lost: there it may read as zeros, because a write behind it has made it grow.
+    ///
+    /// A write that ends where the file ends would hide that it has been shortened, so it looks first. Other writes leave the file shorter
+    /// than it was, which the next [`flush`](Self::flush) notices.
     pub fn position(
         &self,
         operation: DeviceOperation,
@@ -109,7 +121,62 @@ impl OpenFile {
             return Err(DeviceError::read_only(operation, offset_bytes, length_bytes));
         }
         DeviceError::check_range(operation, offset_bytes, length_bytes, self.size_bytes)?;
-        Ok(self.start_bytes + offset_bytes)
+        let position = self.start_bytes + offset_bytes;
+        let end = offset_bytes + length_bytes;
+        let kept = self.kept_bytes.load(Ordering::Relaxed);
+        if kept != WHOLE && (operation != DeviceOperation::Read || self.start_bytes + end > kept) {
+            return Err(self.shortened(operation, offset_bytes, length_bytes, kept));
+        }
+        if operation == DeviceOperation::Write && end == self.size_bytes {
+            self.check_length(operation, offset_bytes, length_bytes)?;
+        }
+        Ok(position)
+    }
+
+    fn shortened(
+        &self,
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length_bytes: u64,
+        kept: u64,
+    ) -> DeviceError {
+        let whole = self.start_bytes.saturating_add(self.size_bytes);
+        DeviceError::shortened(operation, offset_bytes, length_bytes, (kept, whole))
+    }
+
+    /// Checks that the file is as long as it was when it was opened.
+    ///
+    /// # Errors
+    /// It has been shortened, now or before; as one of an access to this range.
+    pub fn check_length(
+        &self,
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        // The status of a block device has no size.
+        let end = match self.identity.inode {
+            Some(_) => system::fstat(&self.file).map(|status| u64::try_from(status.st_size).unwrap_or(0)),
+            None => system::seek(&self.file, system::SeekFrom::End(0)),
+        };
+        let end =
+            end.map_err(|errno| DeviceError { operation, offset_bytes, length_bytes, source: errno.into() })?;
+        if end < self.start_bytes.saturating_add(self.size_bytes) {
+            self.kept_bytes.fetch_min(end, Ordering::Relaxed);
+        }
+        match self.kept_bytes.load(Ordering::Relaxed) {
+            WHOLE => Ok(()),
+            kept => Err(self.shortened(operation, offset_bytes, length_bytes, kept)),
+        }
+    }
+
+    /// Says of an access that met the end of the file that the file has been shortened: all accesses lie within what it had.
+    pub fn explain(&self, error: DeviceError) -> DeviceError {
+        if error.source.kind() != io::ErrorKind::UnexpectedEof {
+            return error;
+        }
+        let checked = self.check_length(error.operation, error.offset_bytes, error.length_bytes);
+        checked.err().unwrap_or(error)
     }
 
     /// Whether reads can be asked to fail rather than wait: what io_uring needs to serve them at once.
@@ -150,7 +217,7 @@ impl OpenFile {
                 length_bytes - lent,
                 SpliceFlags::NONBLOCK,
             ) {
-                Ok(0) => return Some(Err(failed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(0) => return Some(Err(self.explain(failed(io::ErrorKind::UnexpectedEof.into())))),
                 Ok(count) => lent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -199,12 +266,16 @@ impl OpenFile {
     }
 
     pub fn flush(&self) -> Result<(), DeviceError> {
+        let operation = DeviceOperation::Flush;
+        let length_bytes = self.size_bytes;
         self.file.sync_data().map_err(|source| DeviceError {
-            operation: DeviceOperation::Flush,
+            operation,
             offset_bytes: 0,
-            length_bytes: self.size_bytes,
+            length_bytes,
             source,
-        })
+        })?;
+        // What was written behind the new end is lost, or will be.
+        self.check_length(operation, 0, length_bytes)
     }
 
     pub fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {

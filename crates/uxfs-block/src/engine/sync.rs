@@ -104,6 +104,10 @@ impl BlockDevice for SyncDevice {
         HoleFiller::of(&self.open)
     }
 
+    fn check_length(&self) -> Result<(), DeviceError> {
+        self.open.check_length(DeviceOperation::Read, 0, 0)
+    }
+
     fn flush(&self) -> Result<(), DeviceError> {
         self.open.flush()
     }
@@ -123,7 +127,7 @@ impl OpenFile {
         } else {
             self.read_unaligned(position, buffer)
         };
-        result.map_err(|source| DeviceError { operation, offset_bytes, length_bytes, source })
+        result.map_err(|source| self.explain(DeviceError { operation, offset_bytes, length_bytes, source }))
     }
 
     pub(super) fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -135,7 +139,7 @@ impl OpenFile {
         } else {
             self.write_unaligned(position, bytes)
         };
-        result.map_err(|source| DeviceError { operation, offset_bytes, length_bytes, source })
+        result.map_err(|source| self.explain(DeviceError { operation, offset_bytes, length_bytes, source }))
     }
 
     pub(super) fn read_runs(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
@@ -170,12 +174,8 @@ impl OpenFile {
             (DeviceOperation::Read, run[0].offset_bytes, batch_bytes(run));
         let position = self.position(operation, offset_bytes, length_bytes)?;
         let mut slices: Vec<_> = run.iter_mut().map(|segment| IoSliceMut::new(segment.buffer)).collect();
-        read_vectored(&self.file, position, &mut slices, length_bytes).map_err(|source| DeviceError {
-            operation,
-            offset_bytes,
-            length_bytes,
-            source,
-        })
+        read_vectored(&self.file, position, &mut slices, length_bytes)
+            .map_err(|source| self.explain(DeviceError { operation, offset_bytes, length_bytes, source }))
     }
 
     fn write_run(&self, run: &[WriteSegment<'_>]) -> Result<(), DeviceError> {

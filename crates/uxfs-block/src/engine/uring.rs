@@ -107,7 +107,7 @@ impl UringDevice {
         };
         let result = batch.run(&mut ring).ok()?;
         self.rings.lock().push(ring);
-        Some(result)
+        Some(result.map_err(|error| self.open.explain(error)))
     }
 }
 
@@ -187,6 +187,10 @@ impl BlockDevice for UringDevice {
 
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         HoleFiller::of(&self.open)
+    }
+
+    fn check_length(&self) -> Result<(), DeviceError> {
+        self.open.check_length(DeviceOperation::Read, 0, 0)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

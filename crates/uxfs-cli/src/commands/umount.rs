@@ -98,7 +98,12 @@ impl Arguments {
             None => None,
         };
         match ending {
-            Some(Ending { exit_code: 0, .. }) => Ok(Exit::Success),
+            Some(Ending { exit_code: 0, reason }) => {
+                if !reason.is_empty() {
+                    notice!(Note::Mount, "warning: {}: {reason}", entry.source.display());
+                }
+                Ok(Exit::Success)
+            }
             Some(Ending { reason, .. }) => {
                 let words = format!("unmounted, but the last changes did not reach the image: {reason}");
                 Err(Failure::refused(Kind::Io, words).in_image(Path::new(&entry.source)))

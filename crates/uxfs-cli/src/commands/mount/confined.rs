@@ -4,7 +4,7 @@ use std::{
     env,
     io::{self, Write},
     ops::ControlFlow,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -32,7 +32,7 @@ use uxfs_fuse::{
     log::Level,
     mounting::{device::FuseDevice, options::FuseMountOptions},
     server::{Server, settings::Settings},
-    session,
+    session::{self, Prepared},
 };
 use uxfs_image::form::Form;
 use uxfs_partition::selection::{EmptySelector, Selector};
@@ -80,6 +80,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     }
     let device = arguments.open(options, form)?;
     let prepared = session::prepare(&settings, options.threads);
+    let image = Arc::clone(&device);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
@@ -116,21 +117,37 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     link.send(Message::Opened, &[]).map_err(told)?;
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
         let is_over = Arc::<AtomicBool>::default();
-        look_after(&server, &link, [interrupt.flag(), Arc::clone(&is_over)]);
-        let devices = descriptors.into_iter().map(FuseDevice::from).collect();
-        let served = session::serve(server.as_ref(), devices, prepared, || {
-            // Where the other process is gone, the mount is there all the same.
-            let _ = link.send(Message::Served, &[]);
-            tell(&server, format_args!("{}: mounted", arguments.about()));
-        });
+    let mut served = Ok(());
+        let flags = [interrupt.flag(), Arc::clone(&is_over)];
+        served = match look_after(&server, &image, &link, flags) {
+            Ok(()) => serve_mount(&server, descriptors, prepared, &link, arguments),
+            Err(error) => Err(failed(error).about("no thread can be started")),
+        };
         is_over.store(true, Ordering::Relaxed);
-        tell(&server, format_args!("{}: unmounted, the image is made whole", arguments.about()));
-        close(&server, is_without_log)?;
-        return served.map(|()| Exit::Success).map_err(|error| Failure::caused_by(&error));
     }
-    // It was not mounted.
     close(&server, is_without_log)?;
-    Ok(Exit::Success)
+    if !options.is_read_only {
+        image.check_length().map_err(Error::from)?;
+    }
+    served.map(|()| Exit::Success)
+}
+
+/// Answers requests until the file system is unmounted.
+fn serve_mount(
+    server: &Arc<Server>,
+    descriptors: Vec<OwnedFd>,
+    prepared: Prepared,
+    link: &Link,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let devices = descriptors.into_iter().map(FuseDevice::from).collect();
+    let served = session::serve(server.as_ref(), devices, prepared, || {
+        // Where the other process is gone, the mount is there all the same.
+        let _ = link.send(Message::Served, &[]);
+        tell(server, format_args!("{}: mounted", arguments.about()));
+    });
+    tell(server, format_args!("{}: unmounted, the image is made whole", arguments.about()));
+    served.map_err(|error| Failure::caused_by(&error))
 }
 
 fn tell_of_paths(paths: Paths) {
@@ -156,10 +173,15 @@ fn tell(server: &Server, text: std::fmt::Arguments<'_>) {
 }
 
 /// Looks after what no request does. A signal asks the other process to unmount: this one cannot.
-fn look_after(server: &Arc<Server>, link: &Arc<Link>, [is_asked, is_over]: [Arc<AtomicBool>; 2]) {
-    let (server, link) = (Arc::clone(server), Arc::clone(link));
-    thread::spawn(move || {
-        let mut is_passed_on = false;
+fn look_after(
+    server: &Arc<Server>,
+    image: &Arc<dyn BlockDevice>,
+    link: &Arc<Link>,
+    [is_asked, is_over]: [Arc<AtomicBool>; 2],
+) -> io::Result<()> {
+    let (server, image, link) = (Arc::clone(server), Arc::clone(image), Arc::clone(link));
+    let work = move || {
+        let (mut is_passed_on, mut is_whole) = (false, true);
         for round in 0_u64.. {
             thread::sleep(LOOK);
             if is_over.load(Ordering::Relaxed) {
@@ -171,9 +193,21 @@ fn look_after(server: &Arc<Server>, link: &Arc<Link>, [is_asked, is_over]: [Arc<
             if round.is_multiple_of(LOOKS_TO_TELL) {
                 server.trouble.tell_of_shutdown(server.file_system());
                 server.lazy_times.write_old(server.file_system());
+                is_whole = is_whole && require_whole(&server, &*image);
             }
         }
-    });
+    };
+    thread::Builder::new().name("uxfs-look-after".to_owned()).spawn(work).map(drop)
+}
+
+/// Whether the image has its length. Else nothing is changed any more: what is written behind its end now would read as zeros around it.
+fn require_whole(server: &Server, image: &dyn BlockDevice) -> bool {
+    let Err(error) = image.check_length() else { return true };
+    server.trouble.log.tell(Level::Error, format_args!("{}", error.source));
+    if let Some(journal) = server.file_system().journal().filter(|_| !image.is_read_only()) {
+        journal.shut_down(&error);
+    }
+    false
 }
 
 impl Arguments {

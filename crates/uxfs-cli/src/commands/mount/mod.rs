@@ -6,6 +6,7 @@
 //! | `background` | the command returns, and its process stays |
 //! | `supervisor` | the process that mounts and unmounts |
 //! | `confined` | the process that serves |
+//! | `image_file` | what became of the image file meanwhile |
 //! | `refusal` | why an image is not mounted |
 //! | `log` | where messages go |
 //! | `help` | what `--help` says of the options |
@@ -13,6 +14,7 @@
 mod background;
 mod confined;
 mod help;
+mod image_file;
 mod log;
 mod refusal;
 mod supervisor;

@@ -29,7 +29,9 @@ use uxfs_fuse::{
     session,
 };
 
-use super::{Arguments, background::Awaited, confined, log, outcome_of, refusal, tell_of_child};
+use super::{
+    Arguments, background::Awaited, confined, image_file::ImageFile, log, outcome_of, refusal, tell_of_child,
+};
 use crate::{
     failure::{Exit, Failure, Outcome},
     interrupt::Interrupt,
@@ -76,6 +78,7 @@ pub fn run(
         return server.end();
     };
     server.wait_for_lines();
+    let kept = ImageFile::of(&image, options.is_read_only);
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -94,16 +97,24 @@ pub fn run(
     // A mount whose server is gone answers nothing.
     let unmounted = mounted.abort().map_err(|error| Failure::caused_by(&error));
     let outcome = watched.and(ended).and_then(|exit| unmounted.map(|()| exit));
+    let mut warning = String::new();
+    let outcome = outcome.and_then(|exit| {
+        warning = kept.map_or(Ok(None), ImageFile::check)?.unwrap_or_default();
+        Ok(exit)
+    });
+    if !warning.is_empty() {
+        log::tell(Level::Warning, &format!("warning: {}: {warning}", image.display()));
+    }
     if let Some(teller) = teller {
-        teller.tell(&ending_of(&outcome));
+        teller.tell(&ending_of(&outcome, warning));
     }
     outcome
 }
 
 /// What those are told that wait for the end.
-fn ending_of(outcome: &Outcome) -> Ending {
+fn ending_of(outcome: &Outcome, warning: String) -> Ending {
     let (exit, reason) = match outcome {
-        Ok(Exit::Success) => (Exit::Success, String::new()),
+        Ok(Exit::Success) => (Exit::Success, warning),
         // It has said why itself.
         Ok(exit) => (*exit, log::last_error()),
         Err(failure) => match failure.parts() {

@@ -1,0 +1,55 @@
+//! What becomes of an image file while it is mounted: other programs may remove it, replace it or give it another name. The mount goes on with
+//! the file that it has open; when it ends, the user is told where the changes are.
+
+use std::{
+    fs::{self, File, Metadata},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::{failure::Failure, kind::Kind};
+
+/// An image file that is mounted for changes.
+#[derive(Debug)]
+pub(super) struct ImageFile {
+    path: PathBuf,
+    /// Opened for its status alone.
+    file: File,
+}
+
+impl ImageFile {
+    /// `None` where nothing can be lost: a mount for reading, a block device. Called once the image is open for changes: where the host copies
+    /// a file then (overlayfs), the copy is meant.
+    pub fn of(path: &Path, is_read_only: bool) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let file = open(path, flags, Mode::empty()).ok().filter(|_| !is_read_only).map(File::from)?;
+        let is_device = file.metadata().is_ok_and(|status| status.file_type().is_block_device());
+        (!is_device).then(|| Self { path: path.to_owned(), file })
+    }
+
+    /// Checks that the changes can be found; `Some` tells where, if not at the path.
+    ///
+    /// # Errors
+    /// The file has no name any more: with the mount it is gone.
+    pub fn check(self) -> Result<Option<String>, Failure> {
+        let Ok(status) = self.file.metadata() else { return Ok(None) };
+        let now = fs::symlink_metadata(&self.path);
+        let is_same = |now: &Metadata| (now.dev(), now.ino()) == (status.dev(), status.ino());
+        if status.nlink() == 0 {
+            let what = if now.is_ok() { "replaced by another file" } else { "removed" };
+            let words =
+                format!("the image file was {what} while it was mounted, and is gone with all changes");
+            return Err(Failure::refused(Kind::Io, words));
+        }
+        match now {
+            Ok(now) if is_same(&now) => Ok(None),
+            Ok(_) => Ok(Some(
+                "this is another file now; the changes are in the one that was mounted, which has another name"
+                    .to_owned(),
+            )),
+            Err(_) => Ok(Some("the file has another name now; the changes are in it".to_owned())),
+        }
+    }
+}
