@@ -156,14 +156,13 @@ pub fn serve<S: Served>(
         let (stop, gate) = (&stop, &gate);
         let mut running = Vec::new();
         // They are started before the kernel gets its first answer: where that fails, nothing is mounted yet.
-        let started = start(scope, &mut running, (others, rings), (server, stop, gate));
-        let started = started.and_then(|()| {
-            let work = move || {
-                worker.work();
-                Ok(())
-            };
-            running.push(spawn(scope, "fuse-notify".into(), work)?);
+        let notify = move || {
+            worker.work();
             Ok(())
+        };
+        let started = spawn(scope, "fuse-notify".into(), notify).and_then(|thread| {
+            running.push(thread);
+            start(scope, &mut running, (others, rings), (server, stop, gate))
         });
         let negotiated = started.and_then(|()| negotiate(&mut first, server));
         let serve =
@@ -249,13 +248,24 @@ impl Gate {
     }
 }
 
-/// Starts the threads that answer requests. They wait at the gate.
+/// Starts the threads that answer requests. They wait at the gate. Where the system starts no more threads, those of `/dev/fuse` that run
+/// do the work of the others, the caller's at least; of rings the kernel has been told, and all must be served.
 fn start<'s, S: Served>(
     scope: &'s Scope<'s, '_>,
     running: &mut Vec<Running<'s>>,
     (others, rings): (Vec<DeviceChannel>, Vec<RingChannel>),
     (server, stop, gate): (&'s S, &'s AtomicBool, &'s Gate),
 ) -> Result<(), SessionError> {
+    for (index, mut channel) in (0..).zip(rings) {
+        let serve = move || match gate.wait().has_rings {
+            true => {
+                channel.stay_beside_callers();
+                channel.serve(server, stop).map(drop).inspect_err(|_| server.failed())
+            }
+            false => Ok(()),
+        };
+        running.push(spawn(scope, format!("fuse-ring-{index}"), serve)?);
+    }
     for (index, mut channel) in (1..).zip(others) {
         let serve = move || {
             let go = gate.wait();
@@ -267,17 +277,10 @@ fn start<'s, S: Served>(
                 false => Ok(()),
             }
         };
-        running.push(spawn(scope, format!("fuse-{index}"), serve)?);
-    }
-    for (index, mut channel) in (0..).zip(rings) {
-        let serve = move || match gate.wait().has_rings {
-            true => {
-                channel.stay_beside_callers();
-                channel.serve(server, stop).map(drop).inspect_err(|_| server.failed())
-            }
-            false => Ok(()),
-        };
-        running.push(spawn(scope, format!("fuse-ring-{index}"), serve)?);
+        match spawn(scope, format!("fuse-{index}"), serve) {
+            Ok(thread) => running.push(thread),
+            Err(_) => break,
+        }
     }
     Ok(())
 }

@@ -214,9 +214,14 @@ impl DirectorySource {
                     Err(error) => drop(shared.fail(error)),
                 }
             };
-            let thread = thread::Builder::new().name("uxfs-source".to_owned()).spawn(work);
-            self.threads
-                .push(thread.map_err(|error| SourceError::host(&self.path, "start a thread for", error))?);
+            match thread::Builder::new().name("uxfs-source".to_owned()).spawn(work) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) if self.threads.is_empty() => {
+                    return Err(SourceError::host(&self.path, "start a thread for", error));
+                }
+                // Those that run do the work.
+                Err(_) => break,
+            }
         }
         Ok(())
     }

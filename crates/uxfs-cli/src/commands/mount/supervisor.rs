@@ -201,7 +201,7 @@ impl Serving {
         let (child, (link, lines)) = fork::fork(c"uxfs-serve", (link, lines), work)
             .map_err(|error| Failure::caused_by(&error).about("cannot start the process that serves"))?;
         let (passed_on, are_passed_on) = mpsc::channel();
-        let lines = thread::spawn(move || {
+        let pass_on = move || {
             for line in BufReader::new(File::from(lines)).split(b'\n').map_while(Result::ok) {
                 if line == END_OF_BEGINNING {
                     // The receiver may have stopped waiting.
@@ -210,8 +210,16 @@ impl Serving {
                     log::pass_on(&String::from_utf8_lossy(&line));
                 }
             }
-        });
-        Ok((Self { child, lines: Some(lines), are_passed_on, leaves_since: None }, link))
+        };
+        let mut serving = Self { child, lines: None, are_passed_on, leaves_since: None };
+        match thread::Builder::new().name("lines".to_owned()).spawn(pass_on) {
+            Ok(lines) => serving.lines = Some(lines),
+            Err(error) => {
+                serving.stop();
+                return Err(Failure::caused_by(&error).about("no thread can be started"));
+            }
+        }
+        Ok((serving, link))
     }
 
     /// Waits until all is passed on that it had to say before the image was open: the command that waits shows it then.
