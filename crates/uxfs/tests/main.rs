@@ -41,6 +41,7 @@ mod mount_words;
 mod overwrite;
 mod owner;
 mod partitions;
+mod realtime;
 mod recipes;
 mod remedies;
 mod repair;

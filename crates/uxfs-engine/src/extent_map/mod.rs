@@ -44,4 +44,4 @@ mod tree;
 pub mod unmap;
 
 pub use limits::{ATOMIC_EXTENTS, STEP_EXTENTS};
-pub use splice::refuse_realtime;
+pub use splice::{refuse_realtime, refuse_realtime_blocks};

@@ -80,6 +80,14 @@ pub fn refuse_realtime(inode: &EditInode, fork: Fork) -> Result<()> {
     if fork == Fork::Data && is_realtime { Err(Unsupported::RealtimeData.into()) } else { Ok(()) }
 }
 
+/// As [`refuse_realtime`], for a file that is to be freed: without blocks it can be.
+///
+/// # Errors
+/// It has blocks of the realtime section.
+pub fn refuse_realtime_blocks(inode: &EditInode) -> Result<()> {
+    if inode.extents(Fork::Data).is_empty() { Ok(()) } else { refuse_realtime(inode, Fork::Data) }
+}
+
 /// The extents of a fork that has such.
 pub(super) fn extents_mut(inode: &mut EditInode, fork: Fork) -> Result<&mut ForkExtents> {
     match inode.fork_mut(fork) {

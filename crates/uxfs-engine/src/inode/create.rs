@@ -81,7 +81,8 @@ impl NewInode {
     }
 
     /// Takes over what files made in `directory` take over from it: project, flags, and hints. The group, which depends
-    /// on who makes the file, is the caller's.
+    /// on who makes the file, is the caller's. No file becomes one of the realtime section, whose space uxfs does not allocate: files lie in
+    /// the data section also where the directory asks for the other, which they may.
     #[doc(alias = "xfs_inode_inherit_flags")]
     pub fn inherit(mut self, directory: &InodeCore, geometry: &Geometry) -> Self {
         let flags = directory.flags();
@@ -96,8 +97,6 @@ impl NewInode {
         self.flags |= flags & INHERITED;
         if is_directory {
             self.flags |= flags & (InodeFlags::REALTIME_INHERIT | InodeFlags::PROJECT_INHERIT);
-        } else if flags.contains(InodeFlags::REALTIME_INHERIT) && geometry.realtime_blocks != 0 {
-            self.flags |= InodeFlags::REALTIME;
         }
         let hint = directory.extent_size_blocks.get();
         let is_possible = |blocks: u32| blocks != 0 && blocks <= geometry.ag_blocks / 2;

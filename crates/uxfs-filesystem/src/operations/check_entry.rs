@@ -10,7 +10,10 @@ use uxfs_format::{
     units::InodeNumber,
 };
 
-use uxfs_engine::{bulk::create::pointer_to, directory::lookup_open, inode::edit::EditInode};
+use uxfs_engine::{
+    bulk::create::pointer_to, directory::lookup_open, extent_map::refuse_realtime_blocks,
+    inode::edit::EditInode,
+};
 use uxfs_volume::{
     directory::FoundEntry,
     error::{Error, Result},
@@ -87,11 +90,14 @@ pub(super) fn check_entry(file_system: &FileSystem, entry: &EntryToChange<'_>) -
 /// As above, for an entry whose inode is to lose a link: with its last one all that it holds goes.
 ///
 /// # Errors
-/// As there.
+/// As there; with the last link, blocks of the realtime section, which cannot be freed.
 pub(super) fn check_entry_to_remove(file_system: &FileSystem, entry: &EntryToChange<'_>) -> Result<()> {
     check_entry(file_system, entry)?;
     let EntryToChange { parent, inode, .. } = *entry;
     let (number, links) = (inode.number, inode.link_count());
+    if links == 1 {
+        refuse_realtime_blocks(inode)?;
+    }
     if is_directory(inode) {
         // An empty directory has no subdirectory that names it, and its own directory has its link.
         if links != 2 {

@@ -210,8 +210,11 @@ impl FlagChanges {
         {
             return invalid;
         }
-        // There is no realtime allocation.
-        if flags.contains(InodeFlags::REALTIME) && !inode.core.flags().contains(InodeFlags::REALTIME) {
+        // There is no realtime allocation. Without the flag the numbers of a file's blocks would mean other blocks.
+        let [is_realtime, becomes_realtime] =
+            [inode.core.flags(), flags].map(|flags| flags.contains(InodeFlags::REALTIME));
+        let has_blocks = is_file && !inode.extents(Fork::Data).is_empty();
+        if is_realtime != becomes_realtime && (becomes_realtime || has_blocks) {
             return invalid;
         }
         if flags2.contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE) && !geometry.features.has_reflink() {
@@ -228,7 +231,7 @@ impl FlagChanges {
         }
         let extent_size_blocks = self.extent_size_bytes >> geometry.block_log;
         let changes_hint = inode.core.extent_size_blocks.get() != extent_size_blocks;
-        if is_file && changes_hint && !inode.extents(Fork::Data).is_empty() {
+        if changes_hint && has_blocks {
             return invalid;
         }
         Ok(())

@@ -56,6 +56,20 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
     transaction.commit()
 }
 
+/// Whether an intent exchanges contents of a realtime file. Other intents say by themselves that they are about the realtime section.
+pub(super) fn is_of_realtime_file(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<bool> {
+    let file = intent.with_item(|item| match item {
+        LogItem::ExchangeIntent(item) => Some(InodeNumber::new(item.first_inode.get())),
+        _ => None,
+    });
+    match file.flatten().map(|number| file_system.inode_from_outside(number)) {
+        Some(Ok(inode)) => Ok(inode.is_realtime()),
+        Some(Err(error @ Error::Io(_))) => Err(error),
+        // What is wrong with the file is found when the intent is finished.
+        Some(Err(_)) | None => Ok(false),
+    }
+}
+
 /// Logs the end of an intent to free blocks, which stay as they are: no file has them, and they are not free.
 pub(super) fn give_up(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<()> {
     let unknown = || damaged(LogItemFault::UnknownType { kind: intent.item_type.raw() });

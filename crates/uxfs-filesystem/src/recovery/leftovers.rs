@@ -8,10 +8,13 @@ use uxfs_format::{
     units::{AgInode, AgNumber},
 };
 
-use super::{RecoveryReport, Work};
+use super::{Purpose, RecoveryReport, Work};
 use crate::operations::inactivate::{contradicts_unlinked, truncate_half_freed_attributes};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
-use uxfs_engine::transaction::{Transaction, reservation::Operation};
+use uxfs_engine::{
+    extent_map::refuse_realtime_blocks,
+    transaction::{Transaction, reservation::Operation},
+};
 use uxfs_volume::error::{Error, OperationError, Result};
 use uxfs_volume::volume::Volume;
 
@@ -50,9 +53,9 @@ fn headers_now(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHe
 }
 
 /// Frees it all.
-pub(super) fn free(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+pub(super) fn free(file_system: &FileSystem, purpose: Purpose, report: &mut RecoveryReport) -> Result<()> {
     report.freed_staging_blocks = free_staging(file_system)?;
-    free_unlinked(file_system, report)
+    free_unlinked(file_system, purpose, report)
 }
 
 /// Frees blocks that were set aside for copies on write: only memory knew for which files. Gives how many there were.
@@ -80,7 +83,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
 /// Frees the inodes in the lists of those without names. A list that leads to something else is cut off there, as Linux
 /// does: what was behind is lost until a checker finds it.
 #[doc(alias = "xlog_recover_process_iunlinks")]
-fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+fn free_unlinked(file_system: &FileSystem, purpose: Purpose, report: &mut RecoveryReport) -> Result<()> {
     for group in file_system.geometry().groups() {
         let header = headers_now(file_system, group)?.1;
         // Each turn takes one inode out of a list, or ends a list: no more turns than inodes.
@@ -92,6 +95,14 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 let number = file_system.geometry().inode_number(group, head);
                 let is_given_up = budget == 0 || report.given_up.inodes.contains(&number);
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_given_up) {
+                    // Its blocks cannot be freed. A file system that is only read does without that.
+                    Some(handle)
+                        if purpose == Purpose::Read && refuse_realtime_blocks(&handle.read()).is_err() =>
+                    {
+                        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+                        transaction.unlinked_inodes().remove_unlinked(number)?;
+                        transaction.commit()?;
+                    }
                     Some(handle) => {
                         report.current = Some(Work::Inode(number));
                         let is_in_use = contradicts_unlinked(file_system, &handle)?;

@@ -44,7 +44,7 @@ use uxfs_journal::{
     recovery::{
         find_head_tail::DirtyLog,
         intents::RecoveredIntent,
-        replay::{ReplayCounts, ReplayObserver, replay},
+        replay::{RealtimeBitmaps, ReplayCounts, ReplayObserver, replay},
     },
 };
 
@@ -256,7 +256,15 @@ fn recover_log(
     let Target { device, log, geometry, options, .. } = *target;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let area = LogArea::new(device.as_ref(), geometry)?;
-    let mut replayed = replay(&area, &log, geometry, overlay.as_ref(), observer)?;
+    let realtime_bitmaps = match target.purpose {
+        Purpose::Read => RealtimeBitmaps::LeftOut,
+        Purpose::Write => RealtimeBitmaps::Refused,
+    };
+    let mut replayed = replay(&area, &log, geometry, (overlay.as_ref(), realtime_bitmaps), observer)?;
+    if target.purpose == Purpose::Read {
+        // What they would change is not read.
+        replayed.intents.retain(|intent| !intent.is_realtime());
+    }
     // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
     // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
     // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
@@ -354,7 +362,7 @@ fn finish(
     if !needs_changes {
         return Ok(());
     }
-    if intents.iter().any(|intent| intent.item_type.is_realtime()) {
+    if intents.iter().any(RecoveredIntent::is_realtime) {
         return Err(Unsupported::RealtimeData.into());
     }
     let file_system = FileSystem::mount_bulk_unmarked(device(), options)?;
@@ -364,13 +372,16 @@ fn finish(
         if report.given_up.free_intents.contains(&intent.number) {
             continue;
         }
+        if target.purpose == Purpose::Read && intents::is_of_realtime_file(&file_system, intent)? {
+            continue;
+        }
         let may_be_given_up = intent.item_type == ItemType::FreeExtentIntent;
         report.current = may_be_given_up.then_some(Work::FreeIntent(intent.number));
         intents::finish(&file_system, intent)?;
         report.current = None;
         report.intents.push(intents::finished(intent));
     }
-    leftovers::free(&file_system, report)?;
+    leftovers::free(&file_system, target.purpose, report)?;
     file_system.close()
 }
 

@@ -19,7 +19,7 @@ use uxfs_journal::{
     recovery::{before_changes::check_before_changes, stale::clear_stale_blocks},
 };
 
-use super::{Recovered, RecoveryReport, counters, intents, leftovers};
+use super::{Purpose, Recovered, RecoveryReport, counters, intents, leftovers};
 use crate::{before_changes::check_groups, filesystem::FileSystem, log_extent::check_log_extent, mount};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_volume::{
@@ -73,7 +73,7 @@ impl Recovered {
         file_system.force()?;
         (report.freed_staging_blocks, report.broken_lists) = (0, 0);
         (report.freed_inodes, report.kept_inodes) = (0, 0);
-        leftovers::free(&file_system, &mut report)?;
+        leftovers::free(&file_system, Purpose::Write, &mut report)?;
         file_system.close()?;
         drop(file_system);
         if is_logging_attributes {

@@ -29,10 +29,10 @@ pub const EXTENT_LENGTH_MAX_BLOCKS: u32 = (1 << 21) - 1;
 const METADATA_TYPE_END: u16 = 9;
 /// Reverse map of a realtime group.
 #[doc(alias = "XFS_METAFILE_RTRMAP")]
-const METADATA_TYPE_REVERSE_MAP: u16 = 7;
+pub(crate) const METADATA_TYPE_REVERSE_MAP: u16 = 7;
 /// Reference counts of a realtime group.
 #[doc(alias = "XFS_METAFILE_RTREFCOUNT")]
-const METADATA_TYPE_REFERENCE_COUNT: u16 = 8;
+pub(crate) const METADATA_TYPE_REFERENCE_COUNT: u16 = 8;
 
 /// Verifies the bytes of one inode, which should be inode `number`. Free inodes pass; see [`InodeCore::is_free`].
 ///

@@ -10,15 +10,15 @@ use zerocopy::{
 };
 
 use crate::{
-    btree::extent_map::ExtentMapRoot,
     checksum,
     convert::{to_u64, to_usize},
     field_table::OnDisk,
     geometry::INODE_CORE_SIZE_BYTES,
     inode::{
-        InodeCore, InodeFlags2,
+        ForkFormat, InodeCore, InodeFlags2,
         core::{CHECKSUM_OFFSET_BYTES, MAGIC},
         timestamp::DiskTimestamp,
+        verify::{METADATA_TYPE_REFERENCE_COUNT, METADATA_TYPE_REVERSE_MAP},
     },
     log::{
         inode_item::{InodeItem, InodeItemFields, LoggedInodeCore},
@@ -33,8 +33,8 @@ const LONG_HEADER_BYTES: usize = 72;
 const SHORT_HEADER_BYTES: usize = 4;
 /// Level and number of entries in the long form.
 const LEVEL_AND_COUNT: std::ops::Range<usize> = 4..8;
-/// Key and pointer of an entry.
-const KEY_BYTES: usize = 8;
+/// A pointer of an entry.
+const POINTER_BYTES: usize = 8;
 
 impl LoggedInodeCore {
     /// Puts the logged core into the one on disk. Fields that are not logged stay as they are: the next unlinked inode,
@@ -135,7 +135,15 @@ impl InodeItem<'_> {
             let Some(logged) = logged else { continue };
             let room_bytes = room.len();
             let fits = if self.fields.contains(root) {
-                short_root(logged, room).is_some()
+                match RootShape::of_metadata(self.core.metadata_type.get()) {
+                    Some(shape)
+                        if ForkFormat::from_code(self.core.data_format)
+                            == Some(ForkFormat::MetadataBtree) =>
+                    {
+                        shape.shorten(logged, room).is_some()
+                    }
+                    _ => short_root(logged, room).is_some(),
+                }
             } else {
                 room.get_mut(..logged.len()).map(|target| target.copy_from_slice(logged)).is_some()
             };
@@ -153,30 +161,69 @@ pub fn is_inode(bytes: &[u8]) -> bool {
     InodeCore::prefix_of(bytes).is_some_and(|core| core.magic.get() == MAGIC && core.version == 3)
 }
 
-/// Entries that a root in the long form of `bytes` bytes has room for: where its pointers begin follows from that.
-fn long_capacity(bytes: usize) -> usize {
-    bytes.saturating_sub(LONG_HEADER_BYTES).checked_div(KEY_BYTES.saturating_mul(2)).unwrap_or(0)
-}
-
-/// From the long form of a root to the short one. `None` where that does not fit, or is no root.
+/// From the long form of a root of an extent map to the short one. `None` where that does not fit, or is no root.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 pub fn short_root(long: &[u8], room: &mut [u8]) -> Option<()> {
-    let head: [u8; 4] = *long.get(LEVEL_AND_COUNT)?.first_chunk()?;
-    let [level_high, level_low, count_high, count_low] = head;
-    let count = usize::from(u16::from_be_bytes([count_high, count_low]));
-    let (from, to) = (long_capacity(long.len()), to_usize(ExtentMapRoot::capacity(room.len())));
-    let level = u16::from_be_bytes([level_high, level_low]);
-    if count == 0 || count > from || count > to || level == 0 {
-        return None;
+    RootShape::EXTENT_MAP.shorten(long, room)
+}
+
+/// Lengths of what a root in an inode holds.
+#[derive(Debug, Clone, Copy)]
+struct RootShape {
+    /// The keys of an entry of a node.
+    key_bytes: usize,
+    /// A record of a leaf. A root that may not be a leaf has none.
+    record_bytes: Option<usize>,
+}
+
+impl RootShape {
+    const EXTENT_MAP: Self = Self { key_bytes: 8, record_bytes: None };
+    /// Nodes have a low and a high key.
+    #[doc(alias = "xfs_rtrmapbt_to_disk")]
+    const REALTIME_REVERSE_MAP: Self = Self { key_bytes: 40, record_bytes: Some(24) };
+    #[doc(alias = "xfs_rtrefcountbt_to_disk")]
+    const REALTIME_REFERENCE_COUNT: Self = Self { key_bytes: 4, record_bytes: Some(12) };
+
+    /// Of the btree in a metadata inode of this type.
+    fn of_metadata(metadata_type: u16) -> Option<Self> {
+        match metadata_type {
+            METADATA_TYPE_REVERSE_MAP => Some(Self::REALTIME_REVERSE_MAP),
+            METADATA_TYPE_REFERENCE_COUNT => Some(Self::REALTIME_REFERENCE_COUNT),
+            _ => None,
+        }
     }
-    let bytes = count.checked_mul(KEY_BYTES)?;
-    let keys = long.get(LONG_HEADER_BYTES..)?.get(..bytes)?;
-    let pointers = long.get(LONG_HEADER_BYTES.checked_add(from.checked_mul(KEY_BYTES)?)?..)?.get(..bytes)?;
-    room.get_mut(..SHORT_HEADER_BYTES)?.copy_from_slice(&head);
-    room.get_mut(SHORT_HEADER_BYTES..)?.get_mut(..bytes)?.copy_from_slice(keys);
-    let pointers_at = SHORT_HEADER_BYTES.checked_add(to.checked_mul(KEY_BYTES)?)?;
-    room.get_mut(pointers_at..)?.get_mut(..bytes)?.copy_from_slice(pointers);
-    Some(())
+
+    /// Entries of a node that fit so many bytes: where its pointers begin follows from that.
+    fn capacity(self, bytes: usize) -> Option<usize> {
+        bytes.checked_div(self.key_bytes.checked_add(POINTER_BYTES)?)
+    }
+
+    /// From the long form of a root to the short one. `None` where that does not fit, or is no root.
+    fn shorten(self, long: &[u8], room: &mut [u8]) -> Option<()> {
+        let head: [u8; 4] = *long.get(LEVEL_AND_COUNT)?.first_chunk()?;
+        let [level_high, level_low, count_high, count_low] = head;
+        let count = usize::from(u16::from_be_bytes([count_high, count_low]));
+        let is_leaf = u16::from_be_bytes([level_high, level_low]) == 0;
+        let from = long.get(LONG_HEADER_BYTES..)?;
+        let (short_head, to) = room.split_at_mut_checked(SHORT_HEADER_BYTES)?;
+        if is_leaf {
+            let bytes = count.checked_mul(self.record_bytes?)?;
+            to.get_mut(..bytes)?.copy_from_slice(from.get(..bytes)?);
+        } else {
+            let (from_capacity, to_capacity) = (self.capacity(from.len())?, self.capacity(to.len())?);
+            if count == 0 || count > from_capacity || count > to_capacity {
+                return None;
+            }
+            let bytes = count.checked_mul(self.key_bytes)?;
+            to.get_mut(..bytes)?.copy_from_slice(from.get(..bytes)?);
+            let bytes = count.checked_mul(POINTER_BYTES)?;
+            let pointers = from.get(from_capacity.checked_mul(self.key_bytes)?..)?.get(..bytes)?;
+            let place = to.get_mut(to_capacity.checked_mul(self.key_bytes)?..)?;
+            place.get_mut(..bytes)?.copy_from_slice(pointers);
+        }
+        short_head.copy_from_slice(&head);
+        Some(())
+    }
 }
 
 #[cfg(test)]

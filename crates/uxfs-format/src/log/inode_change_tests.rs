@@ -65,3 +65,32 @@ fn roots_keep_their_entries_in_both_forms() {
         assert_eq!(short_root(&damaged, &mut fork), None);
     }
 }
+
+/// Roots of btrees of the realtime section may be leaves, also empty ones; of the reverse map a node has two keys for each pointer.
+#[test]
+fn roots_of_the_realtime_section_keep_their_entries() {
+    for (metadata_type, key_bytes, record_bytes) in [(7, 40, 24), (8, 4, 12)] {
+        let shape = RootShape::of_metadata(metadata_type).unwrap();
+        let long = |level: u8, count: u8, bytes: usize| {
+            let mut long: Vec<u8> = (0..72 + bytes).map(|index| index as u8).collect();
+            long[4..8].copy_from_slice(&[0, level, 0, count]);
+            long
+        };
+        let leaf = long(0, 2, 2 * record_bytes);
+        let mut fork = vec![0; 192];
+        shape.shorten(&leaf, &mut fork).unwrap();
+        assert_eq!((&fork[..4], &fork[4..4 + 2 * record_bytes]), (&leaf[4..8], &leaf[72..]));
+        shape.shorten(&long(0, 0, 0), &mut fork).unwrap();
+        // Room for three entries in the log, and for as many as fit on disk.
+        let node = long(1, 2, 3 * (key_bytes + 8));
+        shape.shorten(&node, &mut fork).unwrap();
+        let capacity = 188 / (key_bytes + 8);
+        assert_eq!(fork[4..4 + 2 * key_bytes], node[72..72 + 2 * key_bytes]);
+        let pointers = 4 + capacity * key_bytes;
+        assert_eq!(fork[pointers..pointers + 16], node[72 + 3 * key_bytes..72 + 3 * key_bytes + 16]);
+        assert_eq!(shape.shorten(&long(0, 20, 20 * record_bytes), &mut [0; 64]), None);
+        assert_eq!(shape.shorten(&long(0, 3, 2 * record_bytes), &mut fork), None);
+        assert_eq!(shape.shorten(&long(1, 0, key_bytes + 8), &mut fork), None);
+    }
+    assert!(RootShape::of_metadata(5).is_none());
+}

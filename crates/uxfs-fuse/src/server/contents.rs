@@ -43,7 +43,12 @@ impl Server {
         let inode = self.open_node(node)?;
         let can_write = AccessMode::of(open.flags).can_write();
         if can_write {
-            check_flags(inode.read().flags(), open.flags)?;
+            let flags = inode.read().flags();
+            check_flags(flags, open.flags)?;
+            // Of what the kernel caches no write could tell later that it is not supported.
+            if flags.contains(InodeFlags::REALTIME) {
+                return Err(Errno::OPNOTSUPP);
+            }
         }
         let handle = self.open_files.insert(inode, can_write);
         put(reply, &OpenReply { handle, flags: OpenReplyFlags::KEEP_CACHE }.encode())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use uxfs_format::{
     log::{
+        extent_map::ExtentMapFlags,
         intent::DoneHeader,
         item::{ItemType, LogItem},
     },
@@ -30,6 +31,15 @@ pub struct RecoveredIntent {
 impl RecoveredIntent {
     pub(super) fn new(item_type: ItemType, id: u64, lsn: Lsn, regions: &[&[u8]]) -> Self {
         Self { item_type, number: 0, id, lsn, item: OwnedItem::new(regions) }
+    }
+
+    /// Whether it is about blocks of the realtime section.
+    pub fn is_realtime(&self) -> bool {
+        let maps_realtime = |item: &LogItem<'_>| match item {
+            LogItem::ExtentMapIntent(item) => item.flags().contains(ExtentMapFlags::REALTIME),
+            _ => false,
+        };
+        self.item_type.is_realtime() || self.with_item(maps_realtime) == Some(true)
     }
 
     /// Decodes it and lets `look` see it; `None` cannot be for intents that were recovered.

@@ -14,7 +14,11 @@ use uxfs_format::{
     inode::InodeCore,
     units::{AgNumber, Lsn, Sector},
 };
-use uxfs_journal::{LogState, area::LogArea, recovery::replay::replay};
+use uxfs_journal::{
+    LogState,
+    area::LogArea,
+    recovery::replay::{RealtimeBitmaps, replay},
+};
 use uxfs_volume::{
     allocation_group::damage_limit::DamageLimit,
     error::{Error, Result},
@@ -47,7 +51,9 @@ pub(super) fn replay_dirty(stage: &Stage, options: &MountOptions, actions: &mut 
     }
     let area = LogArea::new(device.as_ref(), stage.geometry())?;
     // A log that cannot be replayed stays, and so does its finding.
-    if let Ok(replayed) = replay(&area, &log, stage.geometry(), device.as_ref(), &mut ()) {
+    if let Ok(replayed) =
+        replay(&area, &log, stage.geometry(), (device.as_ref(), RealtimeBitmaps::Refused), &mut ())
+    {
         let (transactions, intents) = (replayed.counts.transactions, replayed.intents.len() as u64);
         actions.push(Action::LogReplayedInPart { transactions, intents });
         return Ok(true);

@@ -24,8 +24,9 @@ use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem,
     mount::{mount_recovered, mount_without_log, open_volume},
-    recovery::RecoveryReport,
+    recovery::{RecoveryReport, recover_to_read},
 };
+use uxfs_format::features::Unsupported;
 use uxfs_fuse::{
     confinement::{self, Paths},
     link::{Link, Message},
@@ -79,8 +80,8 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         return Err(forms::cannot_be_mounted(form, &arguments.target.image));
     }
     let device = arguments.open(options, form)?;
-    let prepared = session::prepare(&settings, options.threads);
     let image = Arc::clone(&device);
+    let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
     let cache_bytes = options.cache_size_bytes.unwrap_or_else(pressure::default_budget_bytes);
@@ -102,22 +103,23 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     check_root(&file_system)?;
     require_direct_writes(&file_system, direct_bytes)?;
     let server = Arc::new(Server::new(file_system, settings));
-    if let Some(recovered) = recovered {
-        tell_of_recovery(&server, &recovered, arguments);
-    }
-    if is_without_log && !options.ignores_log {
-        let image = arguments.about();
-        let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
-        server.trouble.log.tell(Level::Warning, format_args!("{image}: {text}"));
+    match recovered {
+        Some(recovered) => tell_of_recovery(&server, &recovered, arguments),
+        None if is_without_log && !options.ignores_log => {
+            let image = arguments.about();
+            let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
+            server.trouble.log.tell(Level::Warning, format_args!("{image}: {text}"));
+        }
+        None => {}
     }
     let link = Arc::new(link);
     let told = |error: rustix::io::Errno| failed(error.into());
     // Where the other process is gone, no line is read.
     let _ = io::stderr().write_all(&[END_OF_BEGINNING, b"\n"].concat());
     link.send(Message::Opened, &[]).map_err(told)?;
+    let mut served = Ok(());
     if let Some((Message::Mounted, descriptors)) = link.receive().map_err(told)? {
         let is_over = Arc::<AtomicBool>::default();
-    let mut served = Ok(());
         let flags = [interrupt.flag(), Arc::clone(&is_over)];
         served = match look_after(&server, &image, &link, flags) {
             Ok(()) => serve_mount(&server, descriptors, prepared, &link, arguments),
@@ -191,9 +193,9 @@ fn look_after(
                 is_passed_on = link.send(Message::PleaseUnmount, &[]).is_ok();
             }
             if round.is_multiple_of(LOOKS_TO_TELL) {
+                is_whole = is_whole && require_whole(&server, &*image);
                 server.trouble.tell_of_shutdown(server.file_system());
                 server.lazy_times.write_old(server.file_system());
-                is_whole = is_whole && require_whole(&server, &*image);
             }
         }
     };
@@ -231,7 +233,7 @@ impl Arguments {
 struct Opened {
     file_system: Arc<FileSystem>,
     recovered: Option<RecoveryReport>,
-    /// The log was left aside, because that was asked for, or because it is clean and the rest is damaged.
+    /// The log is left aside: that was asked for, or it is clean and the rest is damaged, or it was recovered only to be read.
     is_without_log: bool,
 }
 
@@ -264,6 +266,13 @@ fn mount(
                 if options.is_read_only && open_volume(Arc::clone(&device), &mount_options).is_ok() =>
             {
                 without_log(device)
+            }
+            // What the log has of the realtime section is not shown, and the rest can be.
+            Err(Error::Unsupported(Unsupported::RealtimeData)) if options.is_read_only => {
+                let recovered = recover_to_read(&device, &mount_options)?;
+                let recovered = recovered.ok_or(Error::Unsupported(Unsupported::RealtimeData))?;
+                let report = recovered.report().clone();
+                Ok(Opened { recovered: Some(report), ..without_log(recovered.device())? })
             }
             Err(error) => Err(error),
         }

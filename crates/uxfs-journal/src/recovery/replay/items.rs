@@ -23,7 +23,7 @@ use uxfs_format::{
 };
 
 use super::{
-    ItemOutcome,
+    ItemOutcome, RealtimeBitmaps,
     buffers::{Buffers, Treatment, is_a_number},
     owner::{InodePlace, OwnerChanges},
 };
@@ -59,6 +59,7 @@ pub(super) struct Replayer<'a> {
     /// Trees whose blocks still name another inode.
     pub owner_changes: OwnerChanges,
     pub device: &'a dyn BlockDevice,
+    pub realtime_bitmaps: RealtimeBitmaps,
     /// Sectors of the log itself, which no item may change.
     pub log_sectors: std::ops::Range<u64>,
 }
@@ -103,7 +104,10 @@ impl Replayer<'_> {
         }
         if matches!(format.contents(), Some(BufferContents::RealtimeBitmap | BufferContents::RealtimeSummary))
         {
-            return Err(ItemError::Other(Unsupported::RealtimeData.into()));
+            return match self.realtime_bitmaps {
+                RealtimeBitmaps::Refused => Err(ItemError::Other(Unsupported::RealtimeData.into())),
+                RealtimeBitmaps::LeftOut => Ok(ItemOutcome::LeftOut),
+            };
         }
         if self.buffers.is_newer(sector, sectors, &self.geometry)? {
             return Ok(ItemOutcome::NewerOnDisk);

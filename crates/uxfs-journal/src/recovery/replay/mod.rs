@@ -67,6 +67,8 @@ pub enum ItemOutcome {
     Done,
     /// Of no meaning any more.
     Ignored,
+    /// A change of a realtime bitmap or summary, which a replay for reading does without.
+    LeftOut,
 }
 
 impl ItemOutcome {
@@ -80,6 +82,7 @@ impl ItemOutcome {
             Self::Intent => "intent",
             Self::Done => "done",
             Self::Ignored => "ignored",
+            Self::LeftOut => "left out",
         }
     }
 }
@@ -131,6 +134,16 @@ pub struct Replayed {
     pub intents: Vec<RecoveredIntent>,
 }
 
+/// What a replay does with changes of realtime bitmaps and summaries. Nothing else that uxfs reads depends on them; where they have
+/// checksums, it cannot make these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RealtimeBitmaps {
+    /// The replay fails: the file system would be written with it.
+    Refused,
+    /// They are left out: the replayed file system is only read.
+    LeftOut,
+}
+
 /// Replays the log in `area`, which [`examine`](crate::examine) found to be `log`, onto `target`: the file system of the
 /// log with whatever the device holds, and room to write that can be thrown away if this fails.
 ///
@@ -141,9 +154,10 @@ pub fn replay(
     area: &LogArea<'_>,
     log: &DirtyLog,
     geometry: &Geometry,
-    target: &dyn BlockDevice,
+    target: (&dyn BlockDevice, RealtimeBitmaps),
     observer: &mut dyn ReplayObserver,
 ) -> Result<Replayed> {
+    let (target, realtime_bitmaps) = target;
     let mut first = FirstPass::default();
     run(area, log, &mut first, |first| first.error.take())?;
     let start = area.start().get();
@@ -153,6 +167,7 @@ pub fn replay(
         cancelled: first.cancelled,
         owner_changes: OwnerChanges::default(),
         device: target,
+        realtime_bitmaps,
         log_sectors: start..start.saturating_add(area.blocks().into()),
     };
     let mut second = SecondPass {
