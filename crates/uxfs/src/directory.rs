@@ -41,6 +41,17 @@ impl Entries {
         }
     }
 
+    /// Lets go of the path, and gives its length: a directory below has it as the beginning of its own.
+    pub(crate) fn lend_path(&mut self) -> usize {
+        std::mem::take(&mut self.path).len()
+    }
+
+    /// Takes the path back, which has this length.
+    pub(crate) fn take_path_back(&mut self, below: Self, path_bytes: usize) {
+        self.path = below.path;
+        self.path.truncate(path_bytes);
+    }
+
     /// Whether nothing has been read yet.
     pub(crate) fn is_untouched(&self) -> bool {
         self.cookie == Some(0)

@@ -13,18 +13,21 @@ const MOST_LEVELS: usize = 4096;
 /// a directory twice its contents come once.
 pub struct Walk {
     start: Option<Result<Entry>>,
-    levels: Vec<Entries>,
+    /// The directory at hand, which has the path of the walk.
+    current: Option<Entries>,
+    /// Those above it, with the lengths of their paths, the uppermost first: each is the beginning of the next.
+    above: Vec<(Entries, usize)>,
     /// Directories that were entered.
     seen: HashSet<u64>,
 }
 
 impl Walk {
     pub(crate) fn from_root(image: &Image) -> Self {
-        Self { start: Some(image.root()), levels: Vec::new(), seen: HashSet::new() }
+        Self { start: Some(image.root()), current: None, above: Vec::new(), seen: HashSet::new() }
     }
 
     pub(crate) fn from_entry(entry: &Entry) -> Self {
-        Self { start: Some(Ok(entry.clone())), levels: Vec::new(), seen: HashSet::new() }
+        Self { start: Some(Ok(entry.clone())), current: None, above: Vec::new(), seen: HashSet::new() }
     }
 
     /// Does not go into the directory that was given last.
@@ -52,8 +55,17 @@ impl Walk {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn skip_directory(&mut self) {
-        if self.levels.last().is_some_and(Entries::is_untouched) {
-            self.levels.pop();
+        if self.current.as_ref().is_some_and(Entries::is_untouched) {
+            self.leave();
+        }
+    }
+
+    /// Goes back to the directory above.
+    fn leave(&mut self) {
+        let left = self.current.take();
+        if let (Some(left), Some((mut entries, path_bytes))) = (left, self.above.pop()) {
+            entries.take_path_back(left, path_bytes);
+            self.current = Some(entries);
         }
     }
 
@@ -67,12 +79,15 @@ impl Walk {
         if !self.seen.insert(entry.metadata().inode) {
             return Some(Error::Corrupt { message: format!("{}: {TWICE}", path()) });
         }
-        if self.levels.len() >= MOST_LEVELS {
+        if self.current.is_some() && self.above.len().saturating_add(1) >= MOST_LEVELS {
             const ENAMETOOLONG: i32 = 36;
             let message = format!("{}: lies below {MOST_LEVELS} directories; walk it by itself", path());
             return Some(Error::Operation { errno: ENAMETOOLONG, message });
         }
-        self.levels.push(Entries::new(entry));
+        if let Some(mut above) = self.current.replace(Entries::new(entry)) {
+            let path_bytes = above.lend_path();
+            self.above.push((above, path_bytes));
+        }
         None
     }
 }
@@ -84,11 +99,9 @@ impl Iterator for Walk {
         let next = match self.start.take() {
             Some(start) => start,
             None => loop {
-                match self.levels.last_mut()?.next() {
+                match self.current.as_mut()?.next() {
                     Some(next) => break next,
-                    None => {
-                        self.levels.pop();
-                    }
+                    None => self.leave(),
                 }
             },
         };
@@ -98,6 +111,6 @@ impl Iterator for Walk {
 
 impl fmt::Debug for Walk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk").field("levels", &self.levels).finish()
+        f.debug_struct("Walk").field("current", &self.current).field("above", &self.above.len()).finish()
     }
 }

@@ -1,5 +1,6 @@
 //! Removing trees.
 
+use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_volume::{
     error::OperationError,
     inode::{FileType, set::InodeSet},
@@ -7,17 +8,21 @@ use uxfs_volume::{
 
 use crate::{
     edit::{
-        session::{Place, Session},
-        walk::Level,
+        session::{Place, Session, explained},
+        walk::{Found, Level},
     },
     failure::Failure,
     kind::Kind,
+    search::walk::push_name,
 };
 
 /// A directory that is being emptied, and where it lies.
 struct Emptying {
     level: Level,
-    place: Place,
+    /// The directory above it.
+    above: InodeHandle,
+    /// Its name there.
+    name: Vec<u8>,
     /// Something in it could not be removed.
     is_kept: bool,
 }
@@ -54,17 +59,27 @@ impl Session {
         }
         let mut seen = InodeSet::default();
         seen.insert(handle.number());
-        let level = Level::new(handle, place.path.clone());
-        let mut levels = vec![Emptying { level, place: place.clone(), is_kept: false }];
+        let mut path = place.path.clone();
+        let level = Level::new(handle, path.len());
+        let (above, name) = (place.directory.clone(), place.name.clone());
+        let mut levels = vec![Emptying { level, above, name, is_kept: false }];
         let mut is_all_gone = true;
         while let Some(top) = levels.last_mut() {
-            let is_gone = match top.level.next(self.filesystem()) {
-                Ok(Some(name)) => self.remove_entry(&mut levels, &mut seen, &name),
+            path.truncate(top.level.path_length);
+            let is_gone = match top.level.next(self.filesystem(), &path) {
+                Ok(Some(name)) => {
+                    push_name(&mut path, &name);
+                    self.remove_entry(&mut levels, &mut seen, name, &path)
+                }
                 Ok(None) => {
-                    let Some(done) = levels.pop() else { break };
-                    drop(done.level);
+                    let Some(Emptying { level, above, name, is_kept }) = levels.pop() else { break };
+                    drop(level);
                     // The complaint about its remaining entry has been printed.
-                    if done.is_kept { Ok(false) } else { self.remove_name(&done.place, true).map(|()| true) }
+                    if is_kept {
+                        Ok(false)
+                    } else {
+                        self.remove_at(&above, &name, &path, true).map(|()| true)
+                    }
                 }
                 Err(failure) => {
                     levels.pop();
@@ -77,7 +92,10 @@ impl Session {
             });
             if !is_gone {
                 is_all_gone = false;
-                levels.iter_mut().for_each(|level| level.is_kept = true);
+                // Those above hear of it when this one is left.
+                if let Some(level) = levels.last_mut() {
+                    level.is_kept = true;
+                }
             }
         }
         Ok(is_all_gone)
@@ -87,20 +105,22 @@ impl Session {
         &mut self,
         levels: &mut Vec<Emptying>,
         seen: &mut InodeSet,
-        name: &[u8],
+        name: Vec<u8>,
+        path: &[u8],
     ) -> Result<bool, Failure> {
         let Some(top) = levels.last() else { return Ok(true) };
-        let met = self.meet(&top.level, name)?;
-        let place = Place::below(&top.level.directory, name, met.path.clone());
-        if met.file_type != FileType::Directory {
-            drop(met);
-            return self.remove_name(&place, false).map(|()| true);
+        let above = top.level.directory.clone();
+        let Found { handle, file_type } = self.meet(&above, &name, path)?;
+        if file_type != FileType::Directory {
+            drop(handle);
+            return self.remove_at(&above, &name, path, false).map(|()| true);
         }
-        if !seen.insert(met.handle.number()) {
-            return Err(Failure::refused(Kind::Damage, "this directory was reached a second time")
-                .about_path(&met.path));
+        if !seen.insert(handle.number()) {
+            return Err(
+                Failure::refused(Kind::Damage, "this directory was reached a second time").about_path(path)
+            );
         }
-        levels.push(Emptying { level: Level::new(met.handle, met.path), place, is_kept: false });
+        levels.push(Emptying { level: Level::new(handle, path.len()), above, name, is_kept: false });
         Ok(true)
     }
 
@@ -109,14 +129,23 @@ impl Session {
     /// # Errors
     /// Those of the operation.
     pub fn remove_name(&mut self, place: &Place, is_directory: bool) -> Result<(), Failure> {
+        self.remove_at(&place.directory, &place.name, &place.path, is_directory)
+    }
+
+    fn remove_at(
+        &mut self,
+        directory: &InodeHandle,
+        name: &[u8],
+        path: &[u8],
+        is_directory: bool,
+    ) -> Result<(), Failure> {
         let filesystem = self.filesystem();
-        let removed = if is_directory {
-            filesystem.remove_directory(&place.directory, &place.name)
-        } else {
-            filesystem.unlink(&place.directory, &place.name)
+        let removed = match is_directory {
+            true => filesystem.remove_directory(directory, name),
+            false => filesystem.unlink(directory, name),
         };
-        removed.map_err(|error| place.failure(error))?;
-        self.report.done(if is_directory { "removed directory" } else { "removed" }, &place.path);
+        removed.map_err(|error| explained(error).about_path(path))?;
+        self.report.done(if is_directory { "removed directory" } else { "removed" }, path);
         Ok(())
     }
 }

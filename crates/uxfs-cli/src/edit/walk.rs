@@ -1,4 +1,5 @@
-//! Trees of the image, file by file, without recursion: a hostile image can be deep.
+//! Trees of the image, file by file, without recursion: a hostile image can be deep. A walk has one path, which grows and shrinks with it:
+//! levels that each kept their own would take memory with the square of the depth.
 
 use std::{collections::VecDeque, ops::ControlFlow};
 
@@ -10,10 +11,11 @@ use uxfs_volume::{
 };
 
 use crate::{
-    edit::session::{Session, explained, join},
+    edit::session::{Session, explained},
     failure::Failure,
     kind::Kind,
     listing::PATH_BYTES_MAX,
+    search::walk::push_name,
 };
 
 /// Names that are read at once.
@@ -24,8 +26,8 @@ const BATCH_NAMES: usize = 1024;
 pub struct Level {
     /// The directory.
     pub directory: InodeHandle,
-    /// Its path.
-    pub path: Vec<u8>,
+    /// Length of its path in bytes.
+    pub path_length: usize,
     /// Names, with the positions of their entries.
     names: VecDeque<(Vec<u8>, u64)>,
     cookie: u64,
@@ -36,15 +38,15 @@ pub struct Level {
 
 impl Level {
     /// Begins with its first name.
-    pub fn new(directory: InodeHandle, path: Vec<u8>) -> Self {
-        Self { directory, path, names: VecDeque::new(), cookie: 0, is_over: false, damage: None }
+    pub fn new(directory: InodeHandle, path_length: usize) -> Self {
+        Self { directory, path_length, names: VecDeque::new(), cookie: 0, is_over: false, damage: None }
     }
 
-    /// The next name, without `.` and `..`.
+    /// The next name, without `.` and `..`. `path`: that of the directory.
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn next(&mut self, filesystem: &FileSystem) -> Result<Option<Vec<u8>>, Failure> {
+    pub fn next(&mut self, filesystem: &FileSystem, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         while self.names.is_empty() && !self.is_over {
             self.is_over = true;
             let begin = self.cookie;
@@ -65,11 +67,11 @@ impl Level {
             };
             filesystem
                 .read_entries(&self.directory, begin, take)
-                .map_err(|error| explained(error).about_path(&self.path))?;
+                .map_err(|error| explained(error).about_path(path))?;
         }
         let Some((name, cookie)) = self.names.pop_front() else {
             return match self.damage.take() {
-                Some(error) => Err(explained(error).about_path(&self.path)),
+                Some(error) => Err(explained(error).about_path(path)),
                 None => Ok(None),
             };
         };
@@ -79,43 +81,57 @@ impl Level {
     }
 }
 
-/// A file met by a walk.
+/// A file that a walk has found.
 #[derive(Debug)]
-pub struct Met {
+pub struct Found {
     /// The file.
     pub handle: InodeHandle,
     /// Its type.
     pub file_type: FileType,
+}
+
+/// A file that a walk has come to.
+#[derive(Debug, Clone, Copy)]
+pub struct Met<'w> {
+    /// The file.
+    pub handle: &'w InodeHandle,
+    /// Its type.
+    pub file_type: FileType,
     /// Its path.
-    pub path: Vec<u8>,
+    pub path: &'w [u8],
 }
 
 impl Session {
-    /// Calls `visit` for `start` and everything below, directories before their contents. Problems are reported,
+    /// Calls `visit` for `start`, whose path is `path`, and everything below, directories before their contents. Problems are reported,
     /// and the walk continues.
     ///
     /// # Errors
     /// Only errors that do not concern single files.
     pub fn walk(
         &mut self,
-        start: Met,
-        mut visit: impl FnMut(&mut Self, &Met) -> Result<(), Failure>,
+        start: Found,
+        path: &[u8],
+        mut visit: impl FnMut(&mut Self, Met<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let mut path = path.to_vec();
         let mut seen = InodeSet::default();
         let mut levels = Vec::new();
         let mut next = Some(start);
         loop {
-            if let Some(met) = next.take() {
-                let done = visit(self, &met);
+            if let Some(found) = next.take() {
+                let Found { handle, file_type } = &found;
+                let done = visit(self, Met { handle, file_type: *file_type, path: &path });
                 self.report.check(done);
-                if met.file_type == FileType::Directory {
-                    self.enter(&mut levels, &mut seen, met);
+                if found.file_type == FileType::Directory {
+                    self.enter(&mut levels, &mut seen, found, &path);
                 }
             }
             let Some(level) = levels.last_mut() else { return Ok(()) };
-            match level.next(self.filesystem()) {
+            path.truncate(level.path_length);
+            match level.next(self.filesystem(), &path) {
                 Ok(Some(name)) => {
-                    let found = self.meet_to_change(level, &name);
+                    push_name(&mut path, &name);
+                    let found = self.meet_to_change(&level.directory, &name, &path);
                     next = self.report.check(found);
                 }
                 Ok(None) => drop(levels.pop()),
@@ -127,39 +143,37 @@ impl Session {
         }
     }
 
-    /// The file of a name.
+    /// The file of a name in a directory. `path`: that of the file.
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn meet(&self, level: &Level, name: &[u8]) -> Result<Met, Failure> {
-        let path = join(&level.path, name);
-        let handle = self.filesystem().find_to_change(&level.directory, name);
-        let handle = handle.map_err(|error| explained(error).about_path(&path))?;
+    pub fn meet(&self, directory: &InodeHandle, name: &[u8], path: &[u8]) -> Result<Found, Failure> {
+        let handle = self.filesystem().find_to_change(directory, name);
+        let handle = handle.map_err(|error| explained(error).about_path(path))?;
         let file_type = self.status(&handle)?.file_type;
-        Ok(Met { handle, file_type, path })
+        Ok(Found { handle, file_type })
     }
 
     /// As [`meet`](Self::meet), for a caller that changes files of all types: all are compared with their entries.
-    fn meet_to_change(&self, level: &Level, name: &[u8]) -> Result<Met, Failure> {
-        let met = self.meet(level, name)?;
-        if met.file_type != FileType::Directory {
-            let checked = self.filesystem().check_leads_back(&level.directory, name, &met.handle);
-            checked.map_err(|error| explained(error).about_path(&met.path))?;
+    fn meet_to_change(&self, directory: &InodeHandle, name: &[u8], path: &[u8]) -> Result<Found, Failure> {
+        let found = self.meet(directory, name, path)?;
+        if found.file_type != FileType::Directory {
+            let checked = self.filesystem().check_leads_back(directory, name, &found.handle);
+            checked.map_err(|error| explained(error).about_path(path))?;
         }
-        Ok(met)
+        Ok(found)
     }
 
     /// On a damaged image a directory may contain itself.
-    fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, met: Met) {
-        if !seen.insert(met.handle.number()) {
+    fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, found: Found, path: &[u8]) {
+        if !seen.insert(found.handle.number()) {
             self.report.complain(
-                &Failure::refused(Kind::Damage, "this directory was reached a second time")
-                    .about_path(&met.path),
+                &Failure::refused(Kind::Damage, "this directory was reached a second time").about_path(path),
             );
-        } else if met.path.len() > PATH_BYTES_MAX {
-            self.report.complain(&Failure::refused(Kind::NameTooLong, "too deep").about_path(&met.path));
+        } else if path.len() > PATH_BYTES_MAX {
+            self.report.complain(&Failure::refused(Kind::NameTooLong, "too deep").about_path(path));
         } else {
-            levels.push(Level::new(met.handle, met.path));
+            levels.push(Level::new(found.handle, path.len()));
         }
     }
 }

@@ -6,5 +6,6 @@ mod check;
 #[path = "../common/mod.rs"]
 #[allow(dead_code)] // The other program uses all of it.
 mod common;
+mod deep;
 mod limits;
 mod log;

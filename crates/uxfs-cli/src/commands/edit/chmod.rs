@@ -10,7 +10,7 @@ use crate::{
     edit::{
         mode::ModeChange,
         session::{Session, explained},
-        walk::Met,
+        walk::{Found, Met},
     },
     failure::Failure,
     glob::{self, GlobArguments},
@@ -44,13 +44,14 @@ impl Edit for Arguments {
         for path in &session.paths(&self.paths, self.globs)? {
             let found = session.find(path, true).and_then(|handle| {
                 let file_type = session.status(&handle)?.file_type;
-                Ok(Met { handle, file_type, path: path.to_vec() })
+                Ok(Found { handle, file_type })
             });
-            let Some(met) = session.report.check(found) else { continue };
+            let Some(found) = session.report.check(found) else { continue };
             if self.recursive {
-                session.walk(met, |session, met| self.change(session, met))?;
+                session.walk(found, path, |session, met| self.change(session, met))?;
             } else {
-                let changed = self.change(session, &met);
+                let Found { handle, file_type } = &found;
+                let changed = self.change(session, Met { handle, file_type: *file_type, path });
                 session.report.check(changed);
             }
         }
@@ -59,11 +60,11 @@ impl Edit for Arguments {
 }
 
 impl Arguments {
-    fn change(&self, session: &mut Session, met: &Met) -> Result<(), Failure> {
+    fn change(&self, session: &mut Session, met: Met<'_>) -> Result<(), Failure> {
         if met.file_type == FileType::SymbolicLink {
             return Ok(());
         }
-        let old = session.status(&met.handle)?.mode;
+        let old = session.status(met.handle)?.mode;
         let new = self.mode.apply(old, met.file_type == FileType::Directory, session.umask);
         if new == old & 0o7777 {
             return Ok(());
@@ -71,10 +72,10 @@ impl Arguments {
         let changes = AttributeChanges { permissions: Some(new), ..AttributeChanges::default() };
         session
             .filesystem()
-            .set_attributes(&met.handle, &changes)
-            .map_err(|error| explained(error).about_path(&met.path))?;
+            .set_attributes(met.handle, &changes)
+            .map_err(|error| explained(error).about_path(met.path))?;
         let mode = format!("{new:04o}");
-        session.report.done_with("changed mode of", &met.path, Some(("to", mode.as_bytes())));
+        session.report.done_with("changed mode of", met.path, Some(("to", mode.as_bytes())));
         Ok(())
     }
 }

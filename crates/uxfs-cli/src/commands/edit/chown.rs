@@ -13,7 +13,7 @@ use crate::{
     edit::{
         people::Owner,
         session::{Session, explained},
-        walk::Met,
+        walk::{Found, Met},
     },
     failure::Failure,
     glob::{self, GlobArguments},
@@ -61,13 +61,14 @@ impl Edit for Arguments {
         for path in &session.paths(&self.paths, self.globs)? {
             let found = session.find(path, !self.no_dereference && !self.recursive).and_then(|handle| {
                 let file_type = session.status(&handle)?.file_type;
-                Ok(Met { handle, file_type, path: path.to_vec() })
+                Ok(Found { handle, file_type })
             });
-            let Some(met) = session.report.check(found) else { continue };
+            let Some(found) = session.report.check(found) else { continue };
             if self.recursive {
-                session.walk(met, |session, met| change(session, met, owner))?;
+                session.walk(found, path, |session, met| change(session, met, owner))?;
             } else {
-                let changed = change(session, &met, owner);
+                let Found { handle, file_type } = &found;
+                let changed = change(session, Met { handle, file_type: *file_type, path }, owner);
                 session.report.check(changed);
             }
         }
@@ -75,8 +76,8 @@ impl Edit for Arguments {
     }
 }
 
-fn change(session: &mut Session, met: &Met, owner: Owner) -> Result<(), Failure> {
-    let old = session.status(&met.handle)?;
+fn change(session: &mut Session, met: Met<'_>, owner: Owner) -> Result<(), Failure> {
+    let old = session.status(met.handle)?;
     let (uid, gid) = (owner.uid.unwrap_or(old.uid), owner.gid.unwrap_or(old.gid));
     let is_directory = met.file_type == FileType::Directory;
     let kept_mode = if is_directory { old.mode } else { mode_without_set_id(old.mode, Writer::OfGroup) };
@@ -87,18 +88,18 @@ fn change(session: &mut Session, met: &Met, owner: Owner) -> Result<(), Failure>
         ..AttributeChanges::default()
     };
     let filesystem = session.filesystem();
-    let failed = |error: Error| explained(error).about_path(&met.path);
+    let failed = |error: Error| explained(error).about_path(met.path);
     // As in Linux, the capability goes first: where the attributes are damaged, the owner stays.
     if !is_directory {
-        match filesystem.remove_xattr(&met.handle, b"security.capability") {
+        match filesystem.remove_xattr(met.handle, b"security.capability") {
             Ok(()) | Err(Error::Operation(OperationError::NoSuchAttribute)) => {}
             Err(error) => return Err(failed(error)),
         }
     }
-    filesystem.set_attributes(&met.handle, &changes).map_err(failed)?;
+    filesystem.set_attributes(met.handle, &changes).map_err(failed)?;
     if (uid, gid) != (old.uid, old.gid) {
         let owner = format!("{uid}:{gid}");
-        session.report.done_with("changed owner of", &met.path, Some(("to", owner.as_bytes())));
+        session.report.done_with("changed owner of", met.path, Some(("to", owner.as_bytes())));
     }
     Ok(())
 }

@@ -18,12 +18,13 @@ use crate::{
         copies::Copies,
         deposit::{Deposit, Kept, Kind, Overwriting, kept_of_image},
         people::Owner,
-        session::{Place, Session, join},
-        walk::{Level, Met},
+        session::{Place, Session},
+        walk::{Found, Level, Met},
     },
     failure::Failure,
     kind,
     listing::PATH_BYTES_MAX,
+    search::walk::push_name,
 };
 
 /// Arguments of `uxfs cp`.
@@ -98,7 +99,8 @@ struct Copying<'a> {
 struct Directory {
     source: Level,
     copy: InodeHandle,
-    path: Vec<u8>,
+    /// Length of the copy's path in bytes.
+    path_length: usize,
     kept: Kept,
 }
 
@@ -119,7 +121,7 @@ impl Copying<'_> {
     fn operand(&mut self, session: &mut Session, path: &[u8], goal: &Goal) -> Result<(), Failure> {
         let handle = session.find(path, self.follows())?;
         let file_type = session.status(&handle)?.file_type;
-        let met = Met { handle, file_type, path: path.to_vec() };
+        let met = Met { handle: &handle, file_type, path };
         if met.file_type == FileType::Directory && !self.is_recursive() {
             let failure = Failure::from(uxfs_volume::error::Error::from(OperationError::IsADirectory));
             return Err(failure.with_remedy("-r copies directories").about_path(path));
@@ -129,26 +131,34 @@ impl Copying<'_> {
                 .about_path(path));
         }
         let place = goal.place(session, path)?;
-        if met.file_type == FileType::Directory && is_within(session, &place.directory, &met.handle)? {
+        if met.file_type == FileType::Directory && is_within(session, &place.directory, met.handle)? {
             return Err(Failure::refused(kind::Kind::Invalid, "a directory cannot be copied into itself")
                 .about_path(path));
         }
         let mut levels = Vec::new();
         let mut seen = InodeSet::default();
+        let (mut from, mut to) = (path.to_vec(), place.path.clone());
         self.copy(session, &mut levels, &mut seen, met, place)?;
         while let Some(level) = levels.last_mut() {
-            match level.source.next(session.filesystem()) {
+            from.truncate(level.source.path_length);
+            to.truncate(level.path_length);
+            match level.source.next(session.filesystem(), &from) {
                 Ok(Some(name)) => {
-                    let place = Place::below(&level.copy, &name, join(&level.path, &name));
-                    let met = self.meet(session, level, &name);
-                    let copied = met.and_then(|met| self.copy(session, &mut levels, &mut seen, met, place));
+                    push_name(&mut from, &name);
+                    push_name(&mut to, &name);
+                    let place = Place::below(&level.copy, &name, to.clone());
+                    let found = self.meet(session, level, &name, &from);
+                    let copied = found.and_then(|Found { handle, file_type }| {
+                        let met = Met { handle: &handle, file_type, path: &from };
+                        self.copy(session, &mut levels, &mut seen, met, place)
+                    });
                     session.report.check(copied);
                 }
                 Ok(None) => {
                     // Filling it has changed its times.
                     if let Some(done) = levels.pop() {
                         let kept = session.keep(&done.copy, &done.kept);
-                        session.report.check(kept.map_err(|failure| failure.about_path(&done.path)));
+                        session.report.check(kept.map_err(|failure| failure.about_path(&to)));
                     }
                 }
                 Err(failure) => {
@@ -160,14 +170,14 @@ impl Copying<'_> {
         Ok(())
     }
 
-    fn meet(&self, session: &Session, level: &Directory, name: &[u8]) -> Result<Met, Failure> {
-        let met = session.meet(&level.source, name)?;
-        if met.file_type != FileType::SymbolicLink || !self.arguments.dereference {
-            return Ok(met);
+    fn meet(&self, session: &Session, level: &Directory, name: &[u8], path: &[u8]) -> Result<Found, Failure> {
+        let found = session.meet(&level.source.directory, name, path)?;
+        if found.file_type != FileType::SymbolicLink || !self.arguments.dereference {
+            return Ok(found);
         }
-        let handle = session.find(&met.path, true)?;
+        let handle = session.find(path, true)?;
         let file_type = session.status(&handle)?.file_type;
-        Ok(Met { handle, file_type, path: met.path })
+        Ok(Found { handle, file_type })
     }
 
     fn copy(
@@ -175,16 +185,16 @@ impl Copying<'_> {
         session: &mut Session,
         levels: &mut Vec<Directory>,
         seen: &mut InodeSet,
-        met: Met,
+        met: Met<'_>,
         place: Place,
     ) -> Result<(), Failure> {
-        let status = session.status(&met.handle)?;
+        let status = session.status(met.handle)?;
         if let Some(existing) = session.at(&place)? {
-            if existing.is_same(&met.handle) {
+            if existing.is_same(met.handle) {
                 return Err(same_file(&place));
             }
             if status.file_type == FileType::Regular
-                && session.find_if_there(&place.path, true)?.is_some_and(|other| other.is_same(&met.handle))
+                && session.find_if_there(&place.path, true)?.is_some_and(|other| other.is_same(met.handle))
             {
                 return Err(same_file(&place));
             }
@@ -194,15 +204,15 @@ impl Copying<'_> {
         if has_names && let Some(copy) = self.copies.find(session.filesystem(), original)? {
             return self.link(session, &copy, &place);
         }
-        let kept = self.kept(session, &met.handle)?;
+        let kept = self.kept(session, met.handle)?;
         let target;
         let kind = match met.file_type {
             FileType::Directory => Kind::Directory,
             FileType::Regular => {
-                Kind::Regular(self.contents(session, &met.handle, &status)?, status.size_bytes)
+                Kind::Regular(self.contents(session, met.handle, &status)?, status.size_bytes)
             }
             FileType::SymbolicLink => {
-                target = session.filesystem().read_link(&met.handle)?;
+                target = session.filesystem().read_link(met.handle)?;
                 Kind::Symlink(&target)
             }
             _ => Kind::Special(met.file_type, status.device),
@@ -222,18 +232,18 @@ impl Copying<'_> {
         let overwriting =
             Overwriting { keeps_existing: self.arguments.no_clobber, divides_links: self.keeps_links() };
         let Some(copy) = session.deposit_over(&place, deposit, overwriting)? else { return Ok(()) };
-        session.report.done_with("copied", &met.path, Some(("->", &place.path)));
+        session.report.done_with("copied", met.path, Some(("->", &place.path)));
         if is_directory {
             if !seen.insert(met.handle.number()) {
                 let failure =
                     Failure::refused(kind::Kind::Damage, "this directory was reached a second time");
-                return Err(failure.about_path(&met.path));
+                return Err(failure.about_path(met.path));
             }
             if met.path.len() > PATH_BYTES_MAX {
-                return Err(Failure::refused(kind::Kind::NameTooLong, "too deep").about_path(&met.path));
+                return Err(Failure::refused(kind::Kind::NameTooLong, "too deep").about_path(met.path));
             }
-            let source = Level::new(met.handle, met.path);
-            levels.push(Directory { source, copy, path: place.path, kept });
+            let source = Level::new(met.handle.clone(), met.path.len());
+            levels.push(Directory { source, copy, path_length: place.path.len(), kept });
         } else if has_names {
             self.copies.add(original, &copy)?;
         }

@@ -105,7 +105,6 @@ struct Putting<'a> {
 /// A directory of the image that is being filled.
 struct Filling {
     handle: InodeHandle,
-    path: Vec<u8>,
     kept: Kept,
 }
 
@@ -213,10 +212,10 @@ impl Putting<'_> {
         let Some(root) = root else { return Ok(()) };
         let kept = self.kept(&metadata, true);
         let mut filling = HashMap::new();
-        filling.insert(DirectoryId::ROOT, Filling { handle: root, path: place.path.clone(), kept });
+        filling.insert(DirectoryId::ROOT, Filling { handle: root, kept });
         let ended = loop {
             match tree.next_batch() {
-                Ok(Some(batch)) => self.batch(session, &mut filling, batch)?,
+                Ok(Some(batch)) => self.batch(session, &place.path, &mut filling, batch)?,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(failed(error)),
             }
@@ -231,18 +230,20 @@ impl Putting<'_> {
     fn batch(
         &mut self,
         session: &mut Session,
+        root: &[u8],
         filling: &mut HashMap<DirectoryId, Filling>,
         batch: Batch,
     ) -> Result<(), Failure> {
         // The failure to create it has been reported.
         let Some(directory) = filling.remove(&batch.directory) else { return Ok(()) };
+        let path = if batch.path.is_empty() { root.to_vec() } else { join(root, &batch.path) };
         for entry in &batch.entries {
-            let place = Place::below(&directory.handle, &entry.name, join(&directory.path, &entry.name));
+            let place = Place::below(&directory.handle, &entry.name, join(&path, &entry.name));
             let put = self.entry(session, &place, entry);
             let put = session.report.check(put).flatten();
             if let (SourceKind::Directory(id), Some(handle)) = (&entry.kind, put) {
                 let kept = self.kept(&entry.metadata, true);
-                filling.insert(*id, Filling { handle, path: place.path, kept });
+                filling.insert(*id, Filling { handle, kept });
             }
         }
         if !batch.is_last {
@@ -251,7 +252,7 @@ impl Putting<'_> {
         }
         // Filling it has changed its times.
         let kept = session.keep(&directory.handle, &directory.kept);
-        session.report.check(kept.map_err(|failure| failure.about_path(&directory.path)));
+        session.report.check(kept.map_err(|failure| failure.about_path(&path)));
         Ok(())
     }
 

@@ -106,6 +106,6 @@ impl RmdirArguments {
 /// Whether a directory has no names; something else counts as empty.
 fn is_empty(session: &Session, path: &[u8]) -> Result<bool, Failure> {
     let Some(directory) = session.directory_at(path)? else { return Ok(true) };
-    let mut level = crate::edit::walk::Level::new(directory, path.to_vec());
-    Ok(level.next(session.filesystem())?.is_none())
+    let mut level = crate::edit::walk::Level::new(directory, path.len());
+    Ok(level.next(session.filesystem(), path)?.is_none())
 }

@@ -20,13 +20,12 @@ use super::{
 };
 use crate::{
     commands::{Context, ls::arguments::When},
-    edit::session::join,
     failure::{Complaints, Exit, Failure, Outcome, exit_of as exit_of_error},
     glob::pattern::Pattern,
     kind::{Kind, Note},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output, notice},
-    search::walk::in_two_places,
+    search::walk::{in_two_places, push_name},
     text::escaped,
 };
 
@@ -71,7 +70,8 @@ impl Matcher for OneByOne<'_> {
 /// A directory that is being gone through.
 struct Level<'a> {
     listing: Listing<'a>,
-    path: Vec<u8>,
+    /// Length of its path in bytes.
+    path_length: usize,
     taken: usize,
 }
 
@@ -214,17 +214,19 @@ impl<'a> Search<'a> {
 
     /// Searches all files of a directory and below, in the order of their names.
     fn tree(&mut self, path: &[u8], inode: &Arc<Inode>) -> Result<(), Failure> {
+        let mut path = path.to_vec();
         let mut levels: Vec<Level<'a>> = Vec::new();
-        levels.extend(self.enter(path, inode));
+        levels.extend(self.enter(&path, inode));
         let mut name = Vec::new();
         while let Some(level) = levels.last_mut() {
+            path.truncate(level.path_length);
             if level.taken.is_multiple_of(PREFETCHED_ENTRIES) {
                 level.listing.prefetch_inodes();
             }
             level.taken += 1;
             match level.listing.next(&mut name) {
                 Ok(Some(listed)) => {
-                    let path = join(&level.path, &name);
+                    push_name(&mut path, &name);
                     if let Some(inode) = self.wanted_inode(&name, &path, listed) {
                         match inode.file_type() {
                             Some(FileType::Directory) => levels.extend(self.enter(&path, &inode)),
@@ -234,7 +236,6 @@ impl<'a> Search<'a> {
                 }
                 Ok(None) => drop(levels.pop()),
                 Err(error) => {
-                    let path = level.path.clone();
                     self.complain(&path, &error);
                     levels.pop();
                 }
@@ -275,7 +276,7 @@ impl<'a> Search<'a> {
             return None;
         }
         match Listing::new(self.volume, inode, ListingOptions::default()) {
-            Ok(listing) => Some(Level { listing, path: path.to_vec(), taken: 0 }),
+            Ok(listing) => Some(Level { listing, path_length: path.len(), taken: 0 }),
             Err(error) => {
                 self.complain(path, &error);
                 None
