@@ -9,6 +9,7 @@
 //! | `cause` | of which kind an error is, by its type |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
+//! | `ddrescue_map` | the option that says what of a copy was read |
 //! | `destination` | where the result of a command goes: a file, or standard output |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
@@ -48,6 +49,7 @@ mod calendar;
 mod cause;
 pub mod commands;
 pub mod complaints;
+mod ddrescue_map;
 mod destination;
 pub mod document;
 pub mod drop_in;

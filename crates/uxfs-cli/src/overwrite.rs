@@ -12,6 +12,8 @@ use std::{
 };
 
 use rustix::fs::{major, minor};
+use uxfs_metadump::format::{MAGIC_V1, MAGIC_V2};
+use uxfs_mkfs::options::config_file;
 
 use crate::failure::{About, Failure};
 
@@ -21,6 +23,8 @@ const STANDARD_INPUT: &str = "/proc/self/fd/0";
 const STANDARD_OUTPUT: &str = "/proc/self/fd/1";
 /// The first bytes of an XFS file system.
 const MAGIC: [u8; 4] = *b"XFSB";
+/// How much of an existing file is looked at.
+const BEGINNING_BYTES: u64 = 64 << 10;
 /// The deepest stack of block devices that is followed.
 const DEPTH_MAX: usize = 32;
 
@@ -66,11 +70,88 @@ pub(crate) fn refuse(output: &Path, inputs: &[Input<'_>]) -> Result<(), Failure>
 /// As [`refuse`].
 pub(crate) fn refuse_or_file_system(output: &Path, inputs: &[Input<'_>]) -> Result<(), Failure> {
     refuse(output, inputs)?;
-    if output == Path::new("-") || !holds_file_system(output) {
-        return Ok(());
+    match output != Path::new("-") && holds_file_system(output) {
+        true => Err(not_replaced(output, "an XFS file system")),
+        false => Ok(()),
     }
-    let failure = Failure::usage("it holds an XFS file system, and is not replaced").about_host(output);
-    Err(failure.with_remedy("give another file, or remove this one before"))
+}
+
+/// What a command writes to a file that the user names. An existing file of the same kind is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// The page of `uxfs check --html`.
+    Page,
+    /// The manifest of a rescue.
+    Manifest,
+    /// A tar archive.
+    Archive,
+    /// A dump of metadata.
+    Dump,
+    /// A configuration file of mkfs.
+    Configuration,
+}
+
+impl Product {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Page => "a page of uxfs check",
+            Self::Manifest => "a manifest of uxfs rescue",
+            Self::Archive => "a tar archive",
+            Self::Dump => "a dump of metadata",
+            Self::Configuration => "a configuration file of mkfs",
+        }
+    }
+
+    /// Whether a file that begins so is one, as far as its beginning tells.
+    fn is_begun_by(self, beginning: &[u8]) -> bool {
+        let has = |part: &[u8]| beginning.windows(part.len()).any(|window| window == part);
+        match self {
+            Self::Page => beginning.starts_with(b"<!DOCTYPE html>") && has(b"<title>uxfs check</title>"),
+            Self::Manifest => {
+                let line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let document: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+                document.is_some_and(|line| line["type"] == "image" && line["schema_version"].is_u64())
+            }
+            Self::Archive => beginning.get(257..262) == Some(b"ustar"),
+            Self::Dump => {
+                let magic = beginning.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+                magic.is_some_and(|magic| [MAGIC_V1, MAGIC_V2].contains(&magic))
+            }
+            Self::Configuration => {
+                std::str::from_utf8(beginning).is_ok_and(|text| config_file::parse(text).is_ok())
+            }
+        }
+    }
+}
+
+/// As [`refuse_or_file_system`], for a product of this command. An existing file that holds anything else is refused as well: the user may
+/// mean another option.
+///
+/// # Errors
+/// As there.
+pub(crate) fn refuse_or_other(output: &Path, inputs: &[Input<'_>], product: Product) -> Result<(), Failure> {
+    refuse_or_file_system(output, inputs)?;
+    let Some(beginning) = beginning_of(output).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+    match product.is_begun_by(&beginning) {
+        true => Ok(()),
+        false => Err(not_replaced(output, &format!("something else than {}", product.name()))),
+    }
+}
+
+fn not_replaced(output: &Path, what: &str) -> Failure {
+    let failure = Failure::usage(format!("it holds {what}, and is not replaced")).about_host(output);
+    failure.with_remedy("give another file, or remove this one before")
+}
+
+/// The first bytes of an existing file. `None` where nothing is replaced: there is none, or it is no regular file.
+fn beginning_of(output: &Path) -> Option<Vec<u8>> {
+    if output == Path::new("-") || !fs::metadata(output).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    // What cannot be read is told where it is written.
+    File::open(output).ok()?.take(BEGINNING_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Refuses two outputs that are one file.
@@ -285,12 +366,35 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_not_replaced() {
+    fn only_a_file_of_the_same_kind_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        for (contents, is_refused) in [(&b"XFSB and more"[..], true), (b"XFS", false), (b"text", false)] {
-            fs::write(&path, contents).unwrap();
-            assert_eq!(refuse_or_file_system(&path, &[]).is_err(), is_refused, "{contents:?}");
+        let archive = [&[b'a'; 257][..], b"ustar\0"].concat();
+        let map = b"# Mapfile. Created by GNU ddrescue version 1.27\n0x00000000     ?               1\n0x0  0x100  +\n";
+        let products: [(Product, &[u8]); 5] = [
+            (Product::Page, b"<!DOCTYPE html>\n<html><head><title>uxfs check</title>"),
+            (Product::Manifest, b"{\"schema_version\": 1, \"type\": \"image\"}\n{\"type\""),
+            (Product::Archive, &archive),
+            (Product::Dump, b"XMD2\0\0\0\x02"),
+            (Product::Configuration, b"[block]\nsize = 4096\n"),
+        ];
+        for (product, _) in products {
+            for (contents, owner) in products.iter().map(|(owner, contents)| (*contents, Some(*owner))) {
+                fs::write(&path, contents).unwrap();
+                let is_taken = refuse_or_other(&path, &[], product).is_ok();
+                assert_eq!(is_taken, owner == Some(product), "{product:?} over {owner:?}");
+            }
+            for (contents, is_taken) in
+                [(&b"XFSB and more"[..], false), (b"old", false), (map, false), (b"", true)]
+            {
+                fs::write(&path, contents).unwrap();
+                assert_eq!(
+                    refuse_or_other(&path, &[], product).is_ok(),
+                    is_taken,
+                    "{product:?}: {contents:?}"
+                );
+            }
+            assert!(refuse_or_other(&folder.path().join("none"), &[], product).is_ok());
         }
     }
 }

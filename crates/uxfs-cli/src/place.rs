@@ -209,6 +209,14 @@ impl ImagePlace {
         Self { path: path.to_owned(), option: place.option(), start_bytes }
     }
 
+    /// As arguments of a command that takes a map of what was read.
+    pub fn with_map(mut self, map: Option<&Path>) -> Self {
+        if let Some(map) = map {
+            self.option.push_str(&format!(" --map {}", shell_path(map)));
+        }
+        self
+    }
+
     /// The image.
     pub fn path(&self) -> &Path {
         &self.path

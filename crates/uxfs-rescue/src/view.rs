@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, ranges::RangeSet};
 use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_repair::{
     CheckOptions, Finding, check,
@@ -119,6 +119,8 @@ impl View {
     fn open_what_lies_there(device: &Arc<RescueDevice>, options: &ViewOptions) -> Result<Self> {
         let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(device);
         let repair_options = RepairOptions {
+            // The device has zeros there, and knows it.
+            unread: RangeSet::default(),
             cache_budget_bytes: options.cache_budget_bytes,
             superblock: options.superblock.clone(),
             scan: options.scan,

@@ -158,7 +158,8 @@ fn a_reader_that_has_gone_changes_no_code() {
         assert!(output.stderr.is_empty(), "{options:?}: {output:?}");
         output.status.code()
     };
-    let cases: [&[&str]; 5] = [&[], &["-s"], &["--json"], &["--map", text(&page)], &["--map", "/dev/stdout"]];
+    let cases: [&[&str]; 5] =
+        [&[], &["-s"], &["--json"], &["--html", text(&page)], &["--html", "/dev/stdout"]];
     for options in cases {
         assert_eq!(code(options), Some(0), "{options:?}");
     }

@@ -3,10 +3,11 @@
 
 mod bench;
 mod check;
-mod check_map;
+mod check_page;
 mod common;
 mod completions;
 mod copy;
+mod ddrescue_map;
 mod diff;
 mod drop_in;
 mod edit;

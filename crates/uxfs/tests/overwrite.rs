@@ -91,7 +91,7 @@ fn the_image_is_no_output() {
             &["extract", image, "--tar", name],
             &["get", image, "/file", name],
             &["metadump", image, name],
-            &["check", "--map", name, image],
+            &["check", "--html", name, image],
             &["repair", "--undo", name, image],
             &["undo", "--undo", name, image],
         ];
@@ -189,7 +189,7 @@ fn another_file_system_is_not_replaced() {
     let to = &bench.path("to");
     let make = format!("makecfg={other}");
     let commands: [&[&str]; 7] = [
-        &["check", "--map", other, image],
+        &["check", "--html", other, image],
         &["rescue", image, "--tar", other],
         &["rescue", image, "--to", to, "--manifest", other],
         &["extract", image, "--tar", other],
@@ -200,23 +200,55 @@ fn another_file_system_is_not_replaced() {
     for arguments in commands {
         bench.refuses(arguments, "other", "holds an XFS file system");
     }
-    // Any other file is replaced, as the help says.
-    let old = &bench.path("old");
-    for arguments in [
-        &["check", "--map", old, image][..],
-        &["rescue", image, "--tar", old],
-        &["extract", image, "--tar", old],
-        &["metadump", image, old],
-    ] {
-        fs::write(old, b"old").unwrap();
-        succeeds(arguments);
-        assert!(fs::metadata(old).unwrap().len() > 100, "{arguments:?}");
+}
+
+/// An option that is meant for another command, or two arguments that are exchanged, cost no file.
+#[test]
+fn only_files_of_the_same_kind_are_replaced() {
+    let bench = Bench::new();
+    let (image, new) = (&bench.path("image"), &bench.path("new"));
+    let commands = |file: &str, to: &str| {
+        let words = [
+            format!("check --html {file} {image}"),
+            format!("rescue {image} --tar {file}"),
+            format!("rescue {image} --to {to} --manifest {file}"),
+            format!("extract {image} --tar {file}"),
+            format!("metadump {image} {file}"),
+            format!("mkfs --size 300M -c makecfg={file} {new}"),
+        ];
+        words.map(|words| words.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    };
+    let run = |arguments: &[String]| uxfs(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    // A map of ddrescue, which other commands read.
+    let map = &bench.path("map");
+    for arguments in commands(map, &bench.path("to")) {
+        bench.refuses(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), "map", "is not replaced");
     }
-    for (command, option) in
-        [("check", "--map"), ("rescue", "--manifest"), ("extract", "--tar"), ("metadump", "FILE")]
-    {
+    let before = fs::read(map).unwrap();
+    assert!(!uxfs(&["repair", "--undo", map, image]).status.success());
+    assert!(fs::read(map).unwrap() == before);
+    // What a command has made it makes again, and an empty file holds nothing.
+    for index in 0..6 {
+        let file = bench.path(&format!("made{index}"));
+        for time in 0..3 {
+            let arguments = &commands(&file, &bench.path(&format!("to{time}")))[index];
+            let output = run(arguments);
+            assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+            assert!(fs::metadata(&file).unwrap().len() > 0, "{arguments:?}");
+            if time == 1 {
+                fs::write(&file, "").unwrap();
+            }
+        }
+    }
+    for (command, words) in [
+        ("check", "An existing page is replaced, and no other file"),
+        ("rescue", "An existing manifest is replaced, and no other file"),
+        ("rescue", "An existing archive is replaced, and no other file"),
+        ("extract", "An existing archive is replaced, and no other file"),
+        ("metadump", "An existing dump is replaced, and no other file"),
+    ] {
         let help = succeeds(&[command, "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("An existing file is replaced") && help.contains(option), "{command}: {help}");
+        assert!(help.contains(words), "{command}: {help}");
     }
 }
 
@@ -242,7 +274,7 @@ fn loop_devices_lead_to_their_files() {
         &["get", one, "/", &image],
         &["metadump", one, &image],
         &["metadump", &image, one],
-        &["check", "--map", &image, one],
+        &["check", "--html", &image, one],
         &["repair", "--undo", &image, one],
         &["mdrestore", "-f", &at("dump"), dump],
     ];
@@ -260,16 +292,18 @@ fn loop_devices_lead_to_their_files() {
 fn what_cannot_be_written_as_a_whole_replaces_nothing() {
     let bench = Bench::new();
     let (image, kept, missing) = (&bench.path("image"), &bench.path("kept"), &bench.path("missing/output"));
-    fs::write(kept, "kept").unwrap();
+    let archive = &bench.path("archive");
+    succeeds(&["rescue", image, "--tar", archive, "--manifest", kept]);
+    let before = [kept, archive].map(|path| fs::read(path).unwrap());
     for arguments in [
         &["rescue", image, "--to", missing, "--manifest", kept][..],
         &["rescue", image, "--tar", missing, "--manifest", kept],
-        &["rescue", image, "--tar", kept, "--manifest", missing],
+        &["rescue", image, "--tar", archive, "--manifest", missing],
     ] {
         let output = uxfs(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", told(&output));
         assert!(told(&output).contains("no such directory"), "{arguments:?}: {}", told(&output));
-        assert_eq!(fs::read_to_string(kept).unwrap(), "kept", "{arguments:?}");
+        assert!([kept, archive].map(|path| fs::read(path).unwrap()) == before, "{arguments:?}");
     }
     // A limit on the length of files stands for a host that is full.
     let new = &bench.path("new");

@@ -301,7 +301,7 @@ fn a_result_that_would_go_nowhere_is_an_error() {
     let file = format!("/tree/folder/{:0>100}", 7);
     let commands: [&[&str]; 7] = [
         &["cat", image, &file],
-        &["check", "--map", "/dev/stdout", image],
+        &["check", "--html", "/dev/stdout", image],
         &["get", image, &file, "-"],
         &["shell", image, "-c", "cat /tree/folder/*7"],
         &["extract", image, "--tar", "-"],

@@ -11,6 +11,7 @@
 //! | [`overlay`] | around another device: keeps all writes to itself |
 //! | [`deferred`] | around another device: keeps writes to itself until one is certain |
 //! | [`unreadable`] | around another device: has a text where single sectors cannot be read |
+//! | [`unread`] | around a copy of a failing device: what was not read cannot be read |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
@@ -22,6 +23,7 @@ mod open_file;
 pub mod overlay;
 pub mod sync;
 pub mod throttled;
+pub mod unread;
 pub mod unreadable;
 pub mod uring;
 

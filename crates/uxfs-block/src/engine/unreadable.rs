@@ -167,9 +167,14 @@ pub struct FilledDevice {
 impl FilledDevice {
     /// Around this device.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
+        Self::knowing(inner, RangeSet::default())
+    }
+
+    /// As [`new`](Self::new), with ranges that cannot be read, and are not tried.
+    pub fn knowing(inner: Arc<dyn BlockDevice>, unread: RangeSet) -> Self {
         Self {
             inner,
-            unreadable: Unreadable::filled_by(fill_with_text),
+            unreadable: Unreadable::knowing(unread, fill_with_text),
             shows_errors: AtomicBool::new(false),
         }
     }

@@ -75,7 +75,8 @@ struct Destination {
     /// Write files below this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Write a pax archive to this file, or to standard output for -. An existing file is replaced
+    /// Write a pax archive to this file, or to standard output for -. An existing archive is replaced, and no
+    /// other file
     #[arg(long, value_name = "FILE")]
     tar: Option<PathBuf>,
 }
@@ -105,7 +106,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             .map_err(|failure| failure.at_host_tree(directory))?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = destination::is_standard_output(file);
-        overwrite::refuse_or_file_system(file, &images)?;
+        overwrite::refuse_or_other(file, &images, overwrite::Product::Archive)?;
         let remains = Remains::begin(format!("{}: the archive is not complete", file.display()));
         let sink = TarSink::new(open_archive(file, |path| remains.making(path, destination::create))?);
         let written = carry_out(filesystem, &start, &options, sink, &mut tally);

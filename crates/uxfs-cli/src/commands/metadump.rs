@@ -45,7 +45,7 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     pub(crate) image: ImageArguments,
-    /// Write the dump to this file, or to standard output for -. An existing file is replaced
+    /// Write the dump to this file, or to standard output for -. An existing dump is replaced, and no other file
     #[arg(value_name = "FILE")]
     pub(crate) target: PathBuf,
     /// Keep unused bytes of metadata, with what was in them before; they are not obfuscated
@@ -139,7 +139,7 @@ impl Arguments {
             let failure = Failure::usage("a dump is written to a file, not to a device");
             return Err(failure.about_host(&self.target));
         }
-        overwrite::refuse_or_file_system(&self.target, &[])
+        overwrite::refuse_or_other(&self.target, &[], overwrite::Product::Dump)
     }
 
     fn tell(&self, summary: &DumpSummary, context: &Context) -> Result<(), Failure> {

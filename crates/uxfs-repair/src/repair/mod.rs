@@ -48,6 +48,7 @@ use std::{
 use uxfs_block::{
     device::BlockDevice,
     engine::{overlay::OverlayDevice, unreadable::FilledDevice},
+    ranges::RangeSet,
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_format::{
@@ -118,6 +119,8 @@ pub struct RepairOptions {
     pub superblock: SuperblockChoice,
     /// Threads of the checks.
     pub scan: ScanOptions,
+    /// What of the device is known to be unreadable, in bytes.
+    pub unread: RangeSet,
     /// Leaves copies of metadata in the log alone.
     pub ignore_log_copies: bool,
     /// Leaves regular files of which blocks are missing at their paths. The missing blocks read as zeros: callers must tell such files
@@ -149,7 +152,7 @@ pub fn repair_with_progress(
     options: &RepairOptions,
     progress: &ShowRepair<'_>,
 ) -> Result<Staged> {
-    let filled = Arc::new(FilledDevice::new(Arc::clone(device)));
+    let filled = Arc::new(FilledDevice::knowing(Arc::clone(device), options.unread.clone()));
     let overlay = Arc::new(OverlayDevice::new(Arc::<FilledDevice>::clone(&filled)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {

@@ -4,15 +4,15 @@
 //! |---|---|
 //! | [`choice`] | which findings are wanted |
 //! | [`report`] | findings as text and as JSON |
-//! | [`map`] | `--map`: the image as a page |
+//! | [`page`] | `--html`: the image as a page |
 
 mod choice;
-mod map;
+mod page;
 pub(super) mod report;
 
 use std::{io, num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, engine::unread::UnreadDevice};
 use uxfs_repair::{
     CheckOptions, Finding, SeeBlocks, Watch, check_watched,
     memory::Memory,
@@ -23,14 +23,16 @@ use uxfs_volume::{error::Error, inode::scan::ScanOptions};
 
 use self::{
     choice::{Choice, ChoiceArguments},
-    map::{Cells, MapPage},
+    page::{Cells, Page},
     report::{Amount, Report},
 };
 use crate::{
     commands::Context,
+    ddrescue_map::MapArgument,
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
     output::set_image,
+    overwrite::Input,
     paths::Paths,
     progress::{Measure, Progress, QuietArgument},
     text::{parse_size, parse_threads},
@@ -44,7 +46,7 @@ use crate::{
     system is checked as it will be. Each finding has a number that never changes: uxfs help finding N explains it.\n\
     Exits with 0 where nothing was found, with 3 where something was, and with 1 where there is no file system, or the check or its \
     output failed. A reader of the output that has gone (| head) changes no code.\n\
-    Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
+    Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --html disk.html disk.img\n  uxfs check --map copy.map copy.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("superblock", |argument| argument
         .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),
@@ -63,10 +65,12 @@ pub struct Arguments {
     all: bool,
     #[command(flatten)]
     choice: ChoiceArguments,
-    /// Draw the image block by block, with what was found, as a page that works offline. An existing file is replaced; links stay,
-    /// and lead to it
-    #[arg(long, value_name = "FILE.html")]
-    map: Option<PathBuf>,
+    #[command(flatten)]
+    map: MapArgument,
+    /// Draw the image block by block, with what was found, as a page that works offline. An existing page is replaced, and no other file;
+    /// links stay, and lead to it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Do not look for the paths of inodes
     #[arg(long)]
     no_paths: bool,
@@ -89,7 +93,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     let image = &arguments.image;
-    let device = image.device_at_rest()?;
+    let device = arguments.device()?;
     let options = OpeningOptions {
         cache_budget_bytes: Some(image.cache_size.unwrap_or(arguments.memory().cache_bytes())),
         superblock: image.superblock_choice(),
@@ -113,6 +117,19 @@ impl Arguments {
         }
     }
 
+    /// What is checked. Sectors that the map does not say to be read cannot be read.
+    fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let device = self.image.device_at_rest()?;
+        let unread = self.map.unread(&self.image, device.size_bytes());
+        let unread =
+            unread.map_err(|failure| failure.with_remedy("--html FILE draws the image as a page"))?;
+        Ok(if unread.is_empty() { device } else { Arc::new(UnreadDevice::new(device, unread)) })
+    }
+
+    fn inputs(&self) -> Vec<Input<'_>> {
+        self.map.input().into_iter().chain([Input::image(&self.image.image)]).collect()
+    }
+
     fn memory(&self) -> Memory {
         let memory = self.memory.map(Memory::of_bytes).unwrap_or_default();
         self.threads.map_or(memory, |threads| memory.with_threads(threads))
@@ -130,13 +147,15 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, context: &Context) -> Outcome {
     let volume = &opened.volume;
     let device: Arc<dyn BlockDevice> = Arc::clone(volume.device());
-    let paths = match arguments.no_paths || (arguments.summary && arguments.map.is_none()) {
+    let paths = match arguments.no_paths || (arguments.summary && arguments.html.is_none()) {
         true => Paths::default(),
         false => Paths::new(device),
     };
     let geometry = volume.geometry();
-    let page = arguments.map.as_deref();
-    let page = page.map(|file| MapPage::new(file, &arguments.image.image, geometry)).transpose()?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|file| Page::new(file, (&arguments.image.image, &arguments.inputs()), geometry))
+        .transpose()?;
     let cells = page.as_ref().map(|_| Cells::new(geometry));
     let mut report = Report::new(context.json, arguments.amount(), paths, geometry.clone(), page);
     let superblock = volume.superblock();
@@ -174,7 +193,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let show = |inodes| progress.add(inodes);
     let see = cells.as_ref().map(|cells| |group, start, blocks, kind| cells.add(group, start, blocks, kind));
     let watch = Watch { progress: &show, see: see.as_ref().map(|see| see as &SeeBlocks<'_>) };
-    // The map shows all blocks.
+    // The page shows all blocks.
     let last_pass = if cells.is_some() { Pass::default() } else { choice.last_pass() };
     let options = CheckOptions { scan, memory, last_pass, group: choice.group() };
     let summary = check_watched(&opened.volume, &options, &watch, &mut take);
@@ -188,11 +207,12 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     if report.is_empty() {
         choice.require_inode(&opened.volume).about_image(&arguments.image.image)?;
     }
-    if let Some(file) = &arguments.map {
-        match report.write_map(cells.as_ref(), &summary) {
+    if let Some(file) = &arguments.html {
+        match report.write_page(cells.as_ref(), &summary) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             written => written.about_host(file)?,
         }
     }
-    Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.image_place())?)
+    let image = arguments.image.image_place().with_map(arguments.map.path());
+    Ok(report.finish(&summary, opened.recovery.as_ref(), &image)?)
 }

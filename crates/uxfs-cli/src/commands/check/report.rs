@@ -22,7 +22,7 @@ use uxfs_repair::{
     },
 };
 
-use super::map::{Cells, MapPage};
+use super::page::{Cells, Page};
 use crate::{
     failure::Exit,
     output::put_path,
@@ -62,7 +62,7 @@ pub struct Report {
     has_colour: bool,
     paths: Paths,
     geometry: Geometry,
-    map: Option<MapPage>,
+    page: Option<Page>,
     counts: BTreeMap<(u16, Severity), u64>,
     /// Of the file system, where the image has fewer.
     needed_bytes: Option<u64>,
@@ -116,7 +116,7 @@ impl Report {
         amount: Amount,
         paths: Paths,
         geometry: Geometry,
-        map: Option<MapPage>,
+        page: Option<Page>,
     ) -> Self {
         let output = Output::new();
         let has_colour =
@@ -129,7 +129,7 @@ impl Report {
             has_colour,
             paths,
             geometry,
-            map,
+            page,
             counts: BTreeMap::new(),
             needed_bytes: None,
             strange: BTreeMap::new(),
@@ -151,7 +151,7 @@ impl Report {
 
     /// Whether further findings make no difference: none of them is shown, and the exit code is known.
     pub fn is_decided(&self) -> bool {
-        self.is_unread && self.map.is_none() && !self.is_empty()
+        self.is_unread && self.page.is_none() && !self.is_empty()
     }
 
     /// Adds a finding. A reader of standard output that has gone is no error.
@@ -169,13 +169,13 @@ impl Report {
             of_group.older += strange.older;
             of_group.foreign += strange.foreign;
         }
-        if is_hidden && self.map.is_none() {
+        if is_hidden && self.page.is_none() {
             return Ok(());
         }
         let inodes = inodes_of(&object).map(|inode| (inode, self.paths.of(inode)));
         let inodes: Vec<_> = inodes.filter(|(_, paths)| !paths.is_empty()).collect();
-        if let Some(map) = &mut self.map {
-            map.add(finding, &inodes);
+        if let Some(page) = &mut self.page {
+            page.add(finding, &inodes);
         }
         if is_hidden || self.is_unread {
             return Ok(());
@@ -226,12 +226,12 @@ impl Report {
         if self.has_colour { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() }
     }
 
-    /// Writes the map, where one is wanted. It may go to standard output as well.
-    pub fn write_map(&mut self, cells: Option<&Cells>, summary: &CheckSummary) -> io::Result<()> {
+    /// Writes the page, where one is wanted. It may go to standard output as well.
+    pub fn write_page(&mut self, cells: Option<&Cells>, summary: &CheckSummary) -> io::Result<()> {
         let printed = self.output.flush();
         self.unless_unread(printed)?;
-        match (self.map.take(), cells) {
-            (Some(map), Some(cells)) => map.write(cells, summary),
+        match (self.page.take(), cells) {
+            (Some(page), Some(cells)) => page.write(cells, summary),
             _ => Ok(()),
         }
     }

@@ -62,7 +62,7 @@ pub(crate) fn refuse_overwriting(
     match options.text(Setting::ConfigMake) {
         Some(file) => {
             let inputs: Vec<_> = inputs.iter().copied().chain([Input::image(image)]).collect();
-            overwrite::refuse_or_file_system(Path::new(file), &inputs)
+            overwrite::refuse_or_other(Path::new(file), &inputs, overwrite::Product::Configuration)
         }
         None => overwrite::refuse(image, inputs),
     }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, ranges::RangeSet};
 use uxfs_repair::{
     commit::{self, CommitError, Existing, default_path},
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
@@ -17,6 +17,7 @@ use uxfs_volume::error::{Error, OperationError};
 use super::{report, undo_files};
 use crate::{
     commands::{Context, undo::failure},
+    ddrescue_map::MapArgument,
     failure::{About, Failure},
     image::ImageArguments,
     kind::{Kind, Note},
@@ -45,6 +46,8 @@ pub(crate) enum UndoPlace {
 #[derive(Debug)]
 pub(crate) struct Job<'j> {
     pub image: &'j ImageArguments,
+    /// What of the image was read.
+    pub map: Option<&'j MapArgument>,
     /// Nothing is written.
     pub is_dry_run: bool,
     pub undo: UndoPlace,
@@ -107,11 +110,18 @@ impl Job<'_> {
     pub fn run(&self, context: &Context) -> std::result::Result<Ended, Failure> {
         let image = self.image;
         if let UndoPlace::At(path) = &self.undo {
-            overwrite::refuse_or_file_system(path, &[Input::image(&image.image)])?;
+            let map = self.map.and_then(MapArgument::input);
+            let inputs: Vec<_> = map.into_iter().chain([Input::image(&image.image)]).collect();
+            overwrite::refuse_or_file_system(path, &inputs)?;
         }
         let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
         let undo_place = if self.is_dry_run { None } else { self.undo_path(device.as_ref())? };
+        let mut unread = RangeSet::default();
+        if let Some(map) = self.map {
+            map.unread(image, device.size_bytes())?.into_iter().for_each(|range| unread.insert(range));
+        }
         let options = RepairOptions {
+            unread,
             cache_budget_bytes: image.cache_size,
             superblock: image.superblock_choice(),
             ignore_log_copies: self.ignore_log_copies,

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use self::job::{Done, Ended, Job, UndoPlace};
 use crate::{
     commands::Context,
+    ddrescue_map::MapArgument,
     failure::{Exit, Outcome},
     image::ImageArguments,
     output::set_image,
@@ -33,7 +34,7 @@ use crate::{
     there is anything to repair; with 1 where there is no file system, or the repair failed. Where standard output is full, it exits with 1 \
     instead of 0, and standard error says whether the image was repaired, and how to take that back. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
     has its exit codes.\n\
-    Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
+    Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair --map copy.map copy.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
     uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
     mut_arg("image", |argument| argument
         .help("Image file or block device; with --dry-run also a compressed image or a qcow2 disk, which is not changed")),
@@ -47,6 +48,8 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     image: ImageArguments,
+    #[command(flatten)]
+    map: MapArgument,
     /// Print what would be done, and write nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     };
     let job = Job {
         image: &arguments.image,
+        map: Some(&arguments.map),
         is_dry_run: arguments.dry_run,
         undo,
         ignore_log_copies: arguments.no_log_copies,

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     commands::check::report::{document, inodes_of, paths_of, place, values},
+    ddrescue_map::MapArgument,
     output::Output,
     output::put_path,
     paths::Paths,
@@ -103,6 +104,7 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
     let Result { staged, done, .. } = result;
     // Begins with a space, and names the partition.
     let image = job.image.image_place().arguments();
+    let with_map = with_map(job);
     writeln!(output, "{}", headline(job, result))?;
     if *done == Done::Clean {
         return Ok(());
@@ -123,7 +125,7 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
         writeln!(output, "  {way}")?;
     }
     if job.is_dry_run {
-        writeln!(output, "  what is wrong: uxfs check{image}")?;
+        writeln!(output, "  what is wrong: uxfs check{with_map}")?;
     }
     if *done == Done::Left {
         let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
@@ -131,9 +133,14 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
             writeln!(output, "  {remedy}")?;
         }
         writeln!(output, "  what can be read: uxfs ls -lR --repaired{image}")?;
-        writeln!(output, "  to save the files: uxfs rescue{image} --to DIR")?;
+        writeln!(output, "  to save the files: uxfs rescue{with_map} --to DIR")?;
     }
     print_remedy_of_losses(output, job, result)
+}
+
+/// The image as arguments of commands that take the map as well.
+fn with_map(job: &Job<'_>) -> String {
+    job.image.image_place().with_map(job.map.and_then(MapArgument::path)).arguments()
 }
 
 /// What became of the image.
@@ -179,7 +186,7 @@ pub(super) fn in_one_line(job: &Job<'_>, result: &Result<'_>) -> String {
 
 /// A rescue tells of each file what is missing, and takes also what a repair gives up.
 fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
-    let image = job.image.image_place().arguments();
+    let image = with_map(job);
     let has_losses = result.staged.actions.iter().any(|action| action.certainty() == Certainty::Loss);
     match result.done {
         Done::Planned | Done::LogNeeded if has_losses => {

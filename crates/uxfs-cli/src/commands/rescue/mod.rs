@@ -13,7 +13,6 @@ mod wanted;
 use std::{
     ffi::OsString,
     fs,
-    io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -28,7 +27,6 @@ use uxfs_rescue::{
     RescueDevice, RescueError, RescueOptions, Summary,
     choice::Choice,
     deliver::Limits,
-    map::RescueMap,
     rescue,
     target::Target,
     view::{Origin, View, ViewOptions, device_for},
@@ -38,23 +36,21 @@ use self::{manifest::Manifest, resume::Note, wanted::Wanted};
 use super::extract::{open_archive, tell_not_restored};
 use crate::{
     commands::Context,
+    ddrescue_map::MapArgument,
     destination,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
-    kind::{Kind, Note as Told},
+    kind::Note as Told,
     output::{notice, set_image},
-    overwrite::{self, Input},
+    overwrite::{self, Input, Product},
     stand_in::Holes,
-    text::{counted, human_size, parse_size},
+    text::{counted, parse_size},
 };
 
 /// Contents that are written at most, in sizes of the image, unless `--max-total` says otherwise: files of a hostile image may all have
 /// the same blocks.
 const MOST_IMAGES: u64 = 4;
-/// Bytes of a map file. It has a line of some 35 bytes for each block, so that this is millions of blocks; a device may have no end.
-const MOST_MAP_BYTES: u64 = 256 << 20;
-
 /// Arguments of `uxfs rescue`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -88,10 +84,9 @@ pub struct Arguments {
     /// Only what matches PATTERN, and all below it: a path from /, or a name at any depth; with * ? [a-z] as in a shell
     #[arg(long, value_name = "PATTERN")]
     only: Vec<OsString>,
-    /// Map file of GNU ddrescue for IMAGE: what it does not say to be read (+) counts as unreadable
-    #[arg(long, value_name = "FILE")]
-    map: Option<PathBuf>,
-    /// Write a line of JSON about each file to this file. An existing file is replaced
+    #[command(flatten)]
+    map: MapArgument,
+    /// Write a line of JSON about each file to this file. An existing manifest is replaced, and no other file
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// Put the SHA-256 of each file into the manifest
@@ -128,7 +123,8 @@ struct Destination {
     /// Write files below this directory, which must be empty, or is made
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Write a pax archive to this file, or to standard output for -. An existing file is replaced
+    /// Write a pax archive to this file, or to standard output for -. An existing archive is replaced, and no
+    /// other file
     #[arg(long, value_name = "FILE")]
     tar: Option<PathBuf>,
 }
@@ -160,7 +156,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
     let interrupt = Interrupt::watch().map_err(|error| Failure::caused_by(&error).about("signals"))?;
-    manifest.begin(&view, &device, view_options.user.as_deref(), (&image.image, arguments.map.as_deref()));
+    manifest.begin(&view, &device, view_options.user.as_deref(), (&image.image, arguments.map.path()));
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
@@ -207,10 +203,12 @@ impl Arguments {
     /// Refuses to write over what is read, and to write nowhere.
     fn check_outputs(&self) -> Result<(), Failure> {
         let image = Input::image(&self.image.image);
-        let inputs: Vec<_> =
-            self.map.iter().map(|map| Input::new("map", map.as_path())).chain([image]).collect();
-        for output in self.place.tar.iter().chain(&self.manifest) {
-            overwrite::refuse_or_file_system(output, &inputs)?;
+        let inputs: Vec<_> = self.map.input().into_iter().chain([image]).collect();
+        if let Some(output) = &self.place.tar {
+            overwrite::refuse_or_other(output, &inputs, Product::Archive)?;
+        }
+        if let Some(output) = &self.manifest {
+            overwrite::refuse_or_other(output, &inputs, Product::Manifest)?;
         }
         if let Some(archive) = &self.place.tar {
             destination::must_take(archive, "an archive")?;
@@ -223,7 +221,7 @@ impl Arguments {
             overwrite::refuse_same_outputs(archive, manifest)?;
         }
         let Some(directory) = self.place.to.as_deref().filter(|_| self.resume) else { return Ok(()) };
-        let paths = [Some(&self.image.image), self.map.as_ref()];
+        let paths = [Some(self.image.image.as_path()), self.map.path()];
         let within =
             paths.into_iter().flatten().find(|path| overwrite::path_within(directory, path).is_some());
         match within {
@@ -237,7 +235,7 @@ impl Arguments {
     /// Of a rescue into a directory.
     fn note(&self) -> Option<Note<'_>> {
         let directory = self.place.to.as_deref()?;
-        Some(Note { directory, image: &self.image.image, map: self.map.as_deref() })
+        Some(Note { directory, image: &self.image.image, map: self.map.path() })
     }
 
     /// Refuses a directory that holds something: files of two rescues would mix. To go on, it must tell upper from lower case: files of an
@@ -264,25 +262,14 @@ impl Arguments {
         inner: Arc<dyn BlockDevice>,
         options: &ViewOptions,
     ) -> Result<Arc<RescueDevice>, Failure> {
-        let size_bytes = inner.size_bytes();
-        let unread: Vec<_> = match &self.map {
-            Some(path) => {
-                let map = read_map(path).about_host(path)?;
-                map.unread(
-                    self.image.place.find(&self.image.image).about_image(&self.image.image)?.start_bytes,
-                    size_bytes,
-                )
-                .collect()
-            }
-            None => Vec::new(),
-        };
+        let unread = self.map.unread(&self.image, inner.size_bytes())?;
         Ok(device_for(inner, unread, options))
     }
 
     /// Holes of the image file. With a map they tell nothing.
     fn holes(&self, end: u64) -> Result<RangeSet, Failure> {
         let mut set = RangeSet::default();
-        if self.map.is_none() {
+        if self.map.path().is_none() {
             let image = &self.image.image;
             let start_bytes = self.image.place.find(image).about_image(image)?.start_bytes;
             let holes = Holes::of(image, start_bytes);
@@ -329,21 +316,6 @@ impl Arguments {
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about_image(&self.image.image)),
         }
     }
-}
-
-/// Reads a map file of ddrescue.
-fn read_map(path: &Path) -> Result<RescueMap, Failure> {
-    let mut text = String::new();
-    let file = fs::File::open(path);
-    let read = file.and_then(|file| file.take(MOST_MAP_BYTES + 1).read_to_string(&mut text));
-    if text.len() as u64 > MOST_MAP_BYTES {
-        let most = human_size(MOST_MAP_BYTES);
-        let words = format!("no map file of ddrescue: those have {most} at most");
-        return Err(Failure::refused(Kind::WrongForm, words).with_exit(Exit::Usage));
-    }
-    read.map_err(|error| Failure::caused_by(&error))?;
-    RescueMap::parse(&text)
-        .map_err(|error| Failure::refused(Kind::WrongForm, error.to_string()).with_exit(Exit::Usage))
 }
 
 /// Whether a directory takes names for one that differ in case only.

@@ -1,4 +1,4 @@
-//! `--map FILE`: the image as a page, block by block, with its damage.
+//! `--html FILE`: the image as a page, block by block, with its damage.
 //!
 //! The page is one file that works offline. Names and paths come from the image and may be anything: they are in the page as JSON without
 //! any character that could end it, and its script shows them as text only. Its size is bounded whatever the image is.
@@ -16,7 +16,11 @@ use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_repair::{BlockKind, CheckSummary, Finding};
 
 pub use self::cells::Cells;
-use crate::{destination::Replacement, failure::Failure, overwrite};
+use crate::{
+    destination::Replacement,
+    failure::Failure,
+    overwrite::{self, Input, Product},
+};
 
 /// Findings that are told in full; of further ones the page has only the number in each cell.
 const MOST_FINDINGS: usize = 2000;
@@ -29,7 +33,7 @@ const DATA: &str = "@DATA@";
 
 /// The findings for the page.
 #[derive(Debug)]
-pub struct MapPage {
+pub struct Page {
     file: Replacement,
     image: String,
     geometry: Geometry,
@@ -41,13 +45,17 @@ pub struct MapPage {
     changes: BTreeMap<u32, i64>,
 }
 
-impl MapPage {
+impl Page {
     /// A page that will be in `file`.
     ///
     /// # Errors
-    /// The file is the image, or holds another one; it cannot be made, or is no file that a page can be in.
-    pub fn new(file: &Path, image: &Path, geometry: &Geometry) -> Result<Self, Failure> {
-        overwrite::refuse_or_file_system(file, &[overwrite::Input::image(image)])?;
+    /// The file is an input, or holds something else than a page; it cannot be made, or is no file that a page can be in.
+    pub fn new(
+        file: &Path,
+        (image, inputs): (&Path, &[Input<'_>]),
+        geometry: &Geometry,
+    ) -> Result<Self, Failure> {
+        overwrite::refuse_or_other(file, inputs, Product::Page)?;
         Ok(Self {
             file: Replacement::of(file)?,
             image: image.display().to_string(),

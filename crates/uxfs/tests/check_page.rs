@@ -1,4 +1,4 @@
-//! `uxfs check --map`: a page that no name of an image can change.
+//! `uxfs check --html`: a page that no name of an image can change.
 
 use std::{
     fs::{self, File},
@@ -55,7 +55,7 @@ fn the_map_shows_uses_and_damage_whatever_names_are() {
     require!(Judge::XfsDb);
     let folder = TempDir::new().unwrap();
     let (image, page) = (image_in(&folder), folder.path().join("map.html"));
-    let output = uxfs(&["check", "--map", text(&page), text(&image)]);
+    let output = uxfs(&["check", "--html", text(&page), text(&image)]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (sound, template) = parts(&page);
     assert_eq!((&sound["findings"], &sound["changes"]), (&Json::Array(vec![]), &Json::Array(vec![])));
@@ -81,7 +81,7 @@ fn the_map_shows_uses_and_damage_whatever_names_are() {
     let inode =
         serde_json::from_str::<Json>(found.lines().next().unwrap()).unwrap()["inode"].as_u64().unwrap();
     XfsDb::new(&image).write(&[format!("inode {inode}").as_str(), "write -d core.nlinkv2 7"]).unwrap();
-    let output = uxfs(&["check", "--summary", "--map", text(&page), text(&image)]);
+    let output = uxfs(&["check", "--summary", "--html", text(&page), text(&image)]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let (damaged, same_template) = parts(&page);
     assert!(template == same_template);
@@ -100,10 +100,10 @@ fn the_map_shows_uses_and_damage_whatever_names_are() {
     assert!(shown.contains("file-<b>7") && shown.contains("<script>alert(1)<!--&"), "{finding}");
 
     let before = beginning(&image);
-    let output = uxfs(&["check", "--map", text(&image), text(&image)]);
+    let output = uxfs(&["check", "--html", text(&image), text(&image)]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(beginning(&image) == before);
-    let output = uxfs(&["check", "--map", text(&folder.path().join("no/such/folder")), text(&image)]);
+    let output = uxfs(&["check", "--html", text(&folder.path().join("no/such/folder")), text(&image)]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.ends_with("/no/such: no such directory\n"), "{told}");
@@ -117,8 +117,8 @@ fn the_page_takes_the_place_of_regular_files_only() {
     let at = |name: &str| folder.path().join(name);
     let image = at("image");
     succeeds(&["mkfs", "--unsupported", "--size", "32M", text(&image)]);
-    let check = |page: &Path| uxfs(&["check", "--map", text(page), text(&image)]);
-    fs::write(at("page"), "old").unwrap();
+    let check = |page: &Path| uxfs(&["check", "--html", text(page), text(&image)]);
+    assert_eq!(check(&at("page")).status.code(), Some(0));
     symlink("page", at("link")).unwrap();
     symlink("new", at("dangling")).unwrap();
     for (link, target) in [("link", "page"), ("dangling", "new")] {
@@ -144,7 +144,7 @@ fn the_page_takes_the_place_of_regular_files_only() {
     let output = check(Path::new("/dev/stdout"));
     assert!(output.stdout.starts_with(b"<!DOCTYPE html>") && output.stdout.ends_with(b": nothing found\n"));
     let mut command = Command::new(program());
-    command.args(["check", "--map", "/dev/stdout", text(&image)]);
+    command.args(["check", "--html", "/dev/stdout", text(&image)]);
     assert!(command.stdout(File::create(at("both")).unwrap()).status().unwrap().success());
     assert!(fs::read(at("both")).unwrap() == output.stdout);
 
