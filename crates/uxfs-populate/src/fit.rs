@@ -44,6 +44,11 @@ const LEAST_SUPPORTED_BYTES: u64 = 300 << 20;
 const LEAST_BYTES: u64 = 16 << 20;
 /// Sizes are multiples of this.
 const STEP_BYTES: u64 = 1 << 20;
+/// Up to here each multiple is tried; above, sizes grow by a share, because the larger a file system is the more sizes suit a geometry.
+const LARGEST_STEPWISE_BYTES: u64 = 4 << 30;
+const GROWTH_SHARE: u64 = 64;
+/// No size above makes a geometry possible that none below does.
+const MOST_BYTES: u64 = 1 << 50;
 /// Where the first attempt measures.
 const FIRST_SCRATCH_BYTES: u64 = 1 << 40;
 const LARGEST_SCRATCH_BYTES: u64 = 8 << 40;
@@ -93,7 +98,10 @@ impl Fit<'_> {
                     return Ok(size_bytes);
                 }
                 // More space is left over in the groups than estimated.
-                None => size_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES),
+                None => {
+                    let larger_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES);
+                    (size_bytes, _) = self.possible_from(larger_bytes)?;
+                }
             }
         }
         Err(MakeError::NoSize)
@@ -103,7 +111,8 @@ impl Fit<'_> {
     fn measure(&mut self, contents: &mut Contents) -> Result<Need, MakeError> {
         let mut scratch_bytes = FIRST_SCRATCH_BYTES;
         loop {
-            if let Some(need) = self.try_size(contents, scratch_bytes)? {
+            let possible_bytes = self.possible_up_to(scratch_bytes)?;
+            if let Some(need) = self.try_size(contents, possible_bytes)? {
                 return Ok(need);
             }
             if scratch_bytes >= LARGEST_SCRATCH_BYTES {
@@ -111,6 +120,16 @@ impl Fit<'_> {
             }
             scratch_bytes = LARGEST_SCRATCH_BYTES;
             contents.restart(Reading::Metadata)?;
+        }
+    }
+
+    /// A size up to this one that the options make possible: few groups, or small ones, do not hold everything.
+    fn possible_up_to(&self, size_bytes: u64) -> Result<u64, MakeError> {
+        let halves = std::iter::successors(Some(size_bytes), |size| Some(size / 2));
+        let mut halves = halves.take_while(|size| *size >= LEAST_BYTES);
+        match halves.find(|size| self.layout(*size).is_ok()) {
+            Some(size) => Ok(size),
+            None => self.possible_from(LEAST_BYTES).map(|(size, _)| size),
         }
     }
 
@@ -154,22 +173,30 @@ impl Fit<'_> {
         let is_small_allowed = self.mkfs.allow_unsupported;
         let mut size_bytes = if is_small_allowed { LEAST_BYTES } else { LEAST_SUPPORTED_BYTES };
         loop {
-            let layout = match self.layout(size_bytes) {
-                Ok(layout) if is_checkable(&layout, self.mkfs) => layout,
-                // Too small for this geometry.
-                Ok(_) | Err(_) if size_bytes < LEAST_SUPPORTED_BYTES => {
-                    size_bytes += 4 * STEP_BYTES;
-                    continue;
-                }
-                Ok(layout) => layout,
-                Err(error) => return Err(error),
-            };
+            let layout;
+            (size_bytes, layout) = self.possible_from(size_bytes)?;
             let missing_bytes = self.missing_bytes(&layout, need);
             if missing_bytes == 0 {
                 return Ok(size_bytes);
             }
             size_bytes = size_bytes.saturating_add(missing_bytes).next_multiple_of(STEP_BYTES);
         }
+    }
+
+    /// The first size from this one on that the options make possible: they may ask for a stripe, for groups or for a log that need a larger
+    /// file system. One that `xfs_repair` can look at, if there is any.
+    fn possible_from(&self, size_bytes: u64) -> Result<(u64, Layout), MakeError> {
+        let (mut size, mut unchecked, mut refused) = (size_bytes, None, None);
+        while size <= size_bytes.max(MOST_BYTES) {
+            match self.layout(size) {
+                Ok(layout) if is_checkable(&layout, self.mkfs) => return Ok((size, layout)),
+                Ok(layout) => drop(unchecked.get_or_insert((size, layout))),
+                Err(error) => drop(refused.get_or_insert(error)),
+            }
+            let step = if size < LARGEST_STEPWISE_BYTES { STEP_BYTES } else { size / GROWTH_SHARE };
+            size = size.saturating_add(step).next_multiple_of(STEP_BYTES);
+        }
+        unchecked.map_or_else(|| Err(refused.unwrap_or(MakeError::NoSize)), Ok)
     }
 
     /// By how much at least the image must become larger; 0 where it is large enough.

@@ -67,6 +67,52 @@ fn a_new_image_fits_its_content() {
     judges::judged("kernel and xfs_repair", "mkfs --from, sizes that fit");
 }
 
+/// Options may ask for more than the contents need: the image is as large as it must be then.
+#[test]
+fn a_new_image_fits_its_geometry() {
+    if !judges::all_present(&JUDGES, "a_new_image_fits_its_geometry") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("file"), "contents").unwrap();
+    let cases: [(&[&str], u64); 9] = [
+        (&["-d", "su=64k,sw=4"], 300),
+        (&["-d", "sunit=8,swidth=16"], 300),
+        (&["-d", "agcount=8"], 300),
+        (&["-d", "agsize=100m"], 300),
+        // A second group, so that xfs_repair can compare superblocks.
+        (&["-d", "agsize=512m"], 513),
+        (&["-l", "size=200m"], 300),
+        (&["-d", "agcount=5", "-l", "size=100m"], 500),
+        (&["--size", "fit", "-d", "agcount=12"], 300),
+        (&["-d", "size=500m"], 500),
+    ];
+    for (options, least_mebibytes) in cases {
+        let arguments = [&["mkfs", "-q"], options, &["--from", text(&source), text(&image)]].concat();
+        succeeds(&arguments);
+        let bytes = fs::metadata(&image).unwrap().len();
+        assert!(bytes >= least_mebibytes << 20 && bytes < 2 << 30, "{options:?}: {bytes}");
+        repair_is_silent(&image).unwrap();
+        // A size that has less is refused.
+        if options[0] != "--size" && !options.contains(&"size=500m") {
+            let less = (bytes - (1 << 20)).to_string();
+            let smaller = [&["mkfs", "-f", "-q"], options, &["--size", &less, text(&image)]].concat();
+            let is_smaller_possible = uxfs(&smaller).status.success();
+            assert!(!is_smaller_possible || bytes == 300 << 20 || bytes >> 20 == 513, "{options:?}: {bytes}");
+        }
+        fs::remove_file(&image).unwrap();
+    }
+    // One group, where that is asked for.
+    succeeds(&["mkfs", "-q", "--unsupported", "-d", "agcount=1", "--from", text(&source), text(&image)]);
+    assert!(succeeds(&["info", text(&image)]).contains("agcount=1,"));
+    // What no size makes possible is refused at once.
+    let output =
+        uxfs(&["mkfs", "-q", "-d", "su=64k", "--from", text(&source), text(&folder.path().join("no"))]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("must be given together"), "{output:?}");
+}
+
 /// Of a small image inodes may take one per cent here: their number says how large it must be, not the blocks.
 #[test]
 fn a_fitting_image_may_have_all_inodes() {

@@ -141,6 +141,11 @@ impl Options {
         Ok(())
     }
 
+    /// Takes a sub-option back.
+    pub fn unset(&mut self, setting: Setting) {
+        self.settings.remove(&setting);
+    }
+
     /// Whether a sub-option is set at all.
     pub fn has(&self, setting: Setting) -> bool {
         self.settings.contains_key(&setting)

@@ -88,14 +88,14 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let part = arguments.place.find_to_make(path)?;
     let mut filling = Filling::open(arguments, &options, path, &identity, epoch)?;
     let size = match &mut filling {
-        Some(filling) if is_fitted(arguments, path) => {
+        Some(filling) if is_fitted(arguments, &options, path) => {
             options.size_bytes = Some(filling.fit(arguments, &options, &identity, path)?);
             FileSize::Exactly(options.size_bytes.unwrap_or_default())
         }
         None if arguments.size == Some(WantedSize::Fit) => {
             return Err(Failure::usage("--size fit needs --from"));
         }
-        _ => file_size(arguments, &options)?,
+        _ => file_size(arguments, &options, filling.is_some() && is_new(path))?,
     };
     let mut target = Target::open_part(path, part, size, is_dry_run)?;
     target.made_file().into_iter().for_each(|file| remains::made(path, file));
@@ -172,13 +172,18 @@ struct Made {
 const LOST: &str = "it holds no complete file system, and what was there is lost";
 
 /// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
-fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
+fn is_fitted(arguments: &Arguments, options: &Options, path: &Path) -> bool {
     match arguments.size {
         Some(WantedSize::Fit) => true,
         Some(WantedSize::Bytes(_)) => false,
-        None if arguments.place.is_in_partition() => false,
-        None => !path.exists() || path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0),
+        None if arguments.place.is_in_partition() || options.has(Setting::DataSize) => false,
+        None => is_new(path),
     }
+}
+
+/// Whether there is no file yet, or an empty one.
+fn is_new(path: &Path) -> bool {
+    !path.exists() || path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 /// A disk with partitions: those are told.
@@ -249,7 +254,7 @@ impl Filling {
         }
         let name = proto.map(|proto| proto.path.to_path_buf());
         let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
-        let opened = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, path));
+        let opened = arguments.source.open(proto.as_ref(), path, is_fitted(arguments, options, path));
         let contents = opened.map_err(|failure| failure.at_host_tree(&name))?;
         let adjustments = arguments.source.adjustments(epoch, now)?;
         let options = arguments.source.options(proto.as_ref());
@@ -345,6 +350,7 @@ impl Filling {
             Err(error) if error.is_full() => {
                 let mut larger = options.clone();
                 larger.size_bytes = None;
+                larger.unset(Setting::DataSize);
                 let needed = self.fitting(arguments, &larger, identity, &std::env::temp_dir(), 0);
                 let needed = needed.map_or_else(
                     |_| "more space than there is".to_owned(),
@@ -369,12 +375,12 @@ fn device<'a>(arguments: &'a Arguments, options: &'a Options) -> Result<&'a Path
     }
 }
 
-/// The size of the image file, if it is a file.
-fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failure> {
+/// The size of the image file, if it is a file. `is_made`: a new file that is to be filled is made without a further word.
+fn file_size(arguments: &Arguments, options: &Options, is_made: bool) -> Result<FileSize, Failure> {
     if let Some(WantedSize::Bytes(bytes)) = arguments.size {
         return Ok(FileSize::AtLeast(bytes));
     }
-    if !options.switch(Setting::DataFile, false) {
+    if !options.switch(Setting::DataFile, false) && !is_made {
         return Ok(FileSize::Present);
     }
     // Units of blocks and sectors are those of the options; the layout refuses invalid ones.
@@ -386,6 +392,7 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
         Units { block_bytes: or(Setting::BlockSize, 4096), sector_bytes: or(Setting::SectorSize, 512) };
     match options.size(Setting::DataSize, units)? {
         Some(bytes) => Ok(FileSize::Exactly(bytes)),
+        None if is_made => Ok(FileSize::Present),
         None => Err(Failure::usage("-d file needs -d size=")),
     }
 }
