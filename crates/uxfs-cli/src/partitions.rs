@@ -10,6 +10,7 @@ use uxfs_block::{
 use uxfs_partition::{
     file_system::XfsIdentity,
     selection::{SelectionError, Selector},
+    signature::{self, Signature},
     table::{Partition, PartitionTable, TableError},
 };
 use uxfs_volume::error::Error;
@@ -169,9 +170,14 @@ impl Disk {
             |partition: &&Partition| matches!(XfsIdentity::read(&*self.device, partition), Ok(Some(_)));
         let with_xfs: Vec<_> = table.partitions.iter().filter(has_xfs).map(|one| one.number).collect();
         let list = self.list(&table);
+        let container = || {
+            let mut held =
+                table.partitions.iter().take(MOST_NAMED).filter_map(|one| self.held(&one.range()).ok()?);
+            held.find_map(|held| held.container).map(|one| format!("; {}", one.remedy())).unwrap_or_default()
+        };
         let remedy = match with_xfs.as_slice() {
             [] if table.partitions.is_empty() => "it has none".to_owned(),
-            [] => format!("none of them begins with an XFS file system: {list}"),
+            [] => format!("none of them begins with an XFS file system: {list}{}", container()),
             [one] => format!("{option}{one} chooses the one with XFS; {list}"),
             [first, ..] => format!("{option}{first} chooses the first with XFS; {list}"),
         };
@@ -191,12 +197,33 @@ impl Disk {
     /// Why a partition is no file system. `None` where there is no such partition.
     pub fn has_no_file_system_in(&self, selector: &Selector) -> Option<Failure> {
         let table = self.table().ok()??;
-        let number = table.select(&*self.device, selector).ok()?.number;
-        let failure = Failure::refused(
-            Kind::NotAFileSystem,
-            format!("partition {number} does not begin with an XFS file system"),
-        );
-        Some(failure.with_remedy(&self.list(&table)))
+        let partition = table.select(&*self.device, selector).ok()?;
+        let (number, list) = (partition.number, self.list(&table));
+        let Some(held) = self.held(&partition.range()).ok().flatten() else {
+            let words = format!("partition {number} does not begin with an XFS file system");
+            return Some(Failure::refused(Kind::NotAFileSystem, words).with_remedy(&list));
+        };
+        let words = format!("partition {number} seems to hold {}, and no XFS file system", held.name);
+        let remedy = held.container.map(|container| format!("{}; ", container.remedy())).unwrap_or_default();
+        Some(Failure::refused(Kind::NotAFileSystem, words).with_remedy(&format!("{remedy}{list}")))
+    }
+
+    /// Why something else than XFS begins at a byte. `None` where nothing known does.
+    pub fn other_contents(&self, start_bytes: u64) -> Option<Failure> {
+        let held = self.held(&(start_bytes..self.device.size_bytes())).ok()??;
+        let words = format!("not an XFS file system: it seems to hold {}", held.name);
+        let failure = Failure::refused(Kind::NotAFileSystem, words);
+        Some(match held.container {
+            Some(container) => failure.with_remedy(&container.remedy()),
+            None => failure,
+        })
+    }
+
+    /// What a part of the disk holds, where that is known.
+    fn held(&self, part: &Range<u64>) -> Result<Option<Signature>, DeviceError> {
+        signature::find(part.end.saturating_sub(part.start), |offset, bytes| {
+            self.device.read(part.start.saturating_add(offset), bytes)
+        })
     }
 
     fn list(&self, table: &PartitionTable) -> String {
@@ -229,7 +256,11 @@ impl Disk {
         let contents = match XfsIdentity::read(&*self.device, partition) {
             Ok(Some(identity)) if identity.label.is_empty() => ", XFS".to_owned(),
             Ok(Some(identity)) => format!(", XFS `{}`", escaped(&identity.label)),
-            Ok(None) => String::new(),
+            Ok(None) => match self.held(&partition.range()) {
+                Ok(Some(held)) => format!(", {}", held.name),
+                Ok(None) => String::new(),
+                Err(_) => ", cannot be read".to_owned(),
+            },
             Err(_) => ", cannot be read".to_owned(),
         };
         format!("{number}{name} ({size}{contents})")

@@ -7,8 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use uxfs_block::{device::BlockDevice, engine::open_plain, window::Part};
-use uxfs_mkfs::target::signatures;
+use uxfs_block::{device::BlockDevice, window::Part};
 use uxfs_partition::selection::Selector;
 use uxfs_volume::error::Error;
 
@@ -83,21 +82,17 @@ impl PlaceArguments {
         }
     }
 
-    /// A failure for a plain file that holds something else than XFS there, after this error. What was there before XFS may still be seen,
-    /// so it is asked for where no superblock was found.
+    /// A failure for an image or a device that holds something else than XFS there, after this error. What was there before XFS may still be
+    /// seen, so it is asked for where no superblock was found.
     pub fn other_contents(&self, image: &Path, error: &Error) -> Option<Failure> {
-        if !is_no_file_system(error) || self.disk.get().is_some() {
+        if !is_no_file_system(error) {
             return None;
         }
-        let start_bytes = self.find(image).ok()?.start_bytes;
-        let file = open_plain(image).ok()?;
-        let size_bytes =
-            file.metadata().ok().filter(fs::Metadata::is_file)?.len().checked_sub(start_bytes)?;
-        let name = signatures::find(&file, start_bytes, size_bytes).ok()??.name;
-        Some(Failure::refused(
-            Kind::NotAFileSystem,
-            format!("not an XFS file system: it seems to hold {name}"),
-        ))
+        let (disk, start_bytes) = match self.disk.get() {
+            Some(disk) => (Disk::of_image(disk), self.find_on(disk).ok()?.start_bytes),
+            None => (Disk::open(image).ok()?, self.find(image).ok()?.start_bytes),
+        };
+        disk.other_contents(start_bytes)
     }
 
     /// Refuses a place without a byte in it.

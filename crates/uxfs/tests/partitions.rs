@@ -84,11 +84,16 @@ impl Disk {
         File::options().read(true).write(true).open(&self.place.image).unwrap()
     }
 
+    /// Lets the partition hold zeros.
+    fn punch(&self) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(self.open(), flags, self.start_bytes, self.length_bytes).unwrap();
+    }
+
     /// Puts a file system in the partition, which need not fit.
     fn fill(&self, file_system: &Path) {
+        self.punch();
         let (file_system, disk) = (File::open(file_system).unwrap(), self.open());
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&disk, flags, self.start_bytes, self.length_bytes).unwrap();
         sparse::copy_part(&file_system, 0..self.length_bytes, &disk, self.start_bytes).unwrap();
     }
 
@@ -206,6 +211,54 @@ fn a_disk_is_told_with_its_partitions() {
     assert!(words(&output).contains("no partition table"), "{}", words(&output));
     let both = uxfs(&["ls", "--partition", "1", "--offset", "1M", disk.image()]);
     assert_eq!(both.status.code(), Some(2));
+}
+
+/// What a partition or a whole image holds instead is named by each command, with what opens it.
+#[test]
+fn what_is_no_file_system_is_named() {
+    require!(Judge::Sfdisk);
+    let disk = Disk::new("gpt");
+    let lvm = [&b"LABELONE"[..], &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0], b"LVM2 001"].concat();
+    let raid = [0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0];
+    let cases: [(u64, &[u8], &str, &str); 7] = [
+        (512, &lvm, "a physical volume (LVM)", "vgchange -ay"),
+        (4096, &raid, "a member of a RAID (md)", "mdadm --assemble"),
+        (0, b"LUKS\xba\xbe\0\x02", "encrypted data (LUKS)", "cryptsetup open"),
+        (3, b"-FVE-FS-", "encrypted data (BitLocker)", "--type bitlk"),
+        (1080, &[0x53, 0xef], "an ext2, ext3 or ext4 file system", "`boot`"),
+        (0x1_0040, b"_BHRfS_M", "a btrfs file system", "`boot`"),
+        (4096 - 10, b"SWAPSPACE2", "swap space", "`boot`"),
+    ];
+    // Without the copies of the superblock, which commands would use.
+    disk.punch();
+    let whole = disk.place.folder.path().join("whole");
+    let mount = text(&disk.place.directory).to_owned();
+    for (offset, bytes, name, remedy) in cases {
+        disk.write(disk.start_bytes, &vec![0; 128 << 10]);
+        disk.write(disk.start_bytes + offset, bytes);
+        let commands: [&[&str]; 5] = [
+            &["info", "--partition", "2", disk.image()],
+            &["mkdir", "--partition", "root", disk.image(), "/new"],
+            &["check", "--partition", "2", disk.image()],
+            &["mount", "-o", "partition=2", disk.image(), &mount],
+            &["info", disk.image()],
+        ];
+        for arguments in commands {
+            let words = words(&uxfs(arguments));
+            assert!(words.contains(name) && words.contains(remedy), "{arguments:?}: {words}");
+        }
+        let file = File::create(&whole).unwrap();
+        file.set_len(320 * MEBIBYTE).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+        let whole = text(&whole);
+        for arguments in
+            [&["info", whole][..], &["ls", whole], &["mkdir", whole, "/new"], &["mount", whole, &mount]]
+        {
+            let words = words(&uxfs(arguments));
+            assert!(words.contains(&format!("seems to hold {name}")), "{arguments:?}: {words}");
+            assert!(words.contains(remedy) || remedy == "`boot`", "{arguments:?}: {words}");
+        }
+    }
 }
 
 #[test]

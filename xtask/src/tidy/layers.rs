@@ -27,7 +27,7 @@ const LAYERS: [Layer; 21] = [
     Layer { name: "uxfs-engine", above: &["uxfs-journal"], beside: &[] },
     Layer { name: "uxfs-filesystem", above: &["uxfs-engine"], beside: &[] },
     Layer { name: "uxfs-fuse", above: &["uxfs-filesystem"], beside: &[] },
-    Layer { name: "uxfs-mkfs", above: &["uxfs-block"], beside: &[] },
+    Layer { name: "uxfs-mkfs", above: &["uxfs-partition"], beside: &[] },
     Layer { name: "uxfs-repair", above: &["uxfs-filesystem", "uxfs-mkfs"], beside: &[] },
     Layer { name: "uxfs-metadump", above: &["uxfs-repair"], beside: &[] },
     Layer { name: "uxfs-source", above: &[], beside: &["uxfs-block"] },

@@ -2,7 +2,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`signatures`] | signatures of existing contents |
 //! | [`block_device`] | the kernel's information about a block device |
 //! | [`clear`] | clearing it |
 
@@ -10,7 +9,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     ops::Range,
-    os::unix::fs::{FileTypeExt, MetadataExt},
+    os::unix::fs::{FileExt, FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -23,12 +22,10 @@ use uxfs_block::{
     engine,
     window::Part,
 };
+use uxfs_partition::signature::{self, Signature};
 
 mod block_device;
 pub mod clear;
-pub mod signatures;
-
-pub use signatures::Signature;
 
 use crate::layout::{DeviceFacts, Layout};
 
@@ -351,7 +348,9 @@ impl Target {
                 length_bytes.saturating_sub(start_bytes)
             }
         };
-        match signatures::find(file, start_bytes, held_bytes).map_err(failed("read it"))? {
+        let read =
+            |offset: u64, bytes: &mut [u8]| file.read_exact_at(bytes, start_bytes.saturating_add(offset));
+        match signature::find(held_bytes, read).map_err(failed("read it"))? {
             Some(signature) => Err(TargetError::Occupied(signature)),
             None => Ok(()),
         }

@@ -31,7 +31,11 @@ pub fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, device: &d
         _ if options.offset_bytes.unwrap_or(0) == 0 => disk.is_no_file_system("-o partition="),
         _ => None,
     };
-    if let Some(failure) = by_partitions.filter(|_| is_none) {
+    let other = || match selector(options) {
+        Ok(None) if is_none => disk.other_contents(options.offset_bytes.unwrap_or(0)),
+        _ => None,
+    };
+    if let Some(failure) = by_partitions.filter(|_| is_none).or_else(other) {
         return failure;
     }
     if device.size_bytes() == 0 {
