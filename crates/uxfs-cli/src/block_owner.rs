@@ -23,7 +23,7 @@ const MOST_STEPS: u64 = 10_000;
 /// An owner of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockOwner {
-    /// Nobody.
+    /// No owner.
     Free,
     /// Headers of the group.
     GroupHeaders,

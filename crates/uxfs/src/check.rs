@@ -132,7 +132,7 @@ impl Checker {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("disk.img");
-/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+/// # uxfs::Maker::new().size(300 << 20).make(&path)?;
 /// let checked = uxfs::check(&path)?;
 /// for finding in &checked.findings {
 ///     println!("{finding}");

@@ -118,7 +118,7 @@ impl Editor {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// use std::io::{Read, Seek, SeekFrom, Write};
     ///
     /// let editor = uxfs::Editor::open(&path)?;
@@ -418,7 +418,7 @@ impl Editor {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// use uxfs::Changes;
     ///
     /// let editor = uxfs::Editor::open(&path)?;

@@ -91,7 +91,7 @@ impl Entry {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// # let editor = uxfs::Editor::open(&path)?;
     /// # editor.write("/a", b"all of it")?;
     /// # editor.close()?;

@@ -82,7 +82,7 @@ impl Error {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// let image = uxfs::Image::open(&path)?;
     /// let error = image.find("/nothing").unwrap_err();
     /// assert!(error.is_not_found());
@@ -268,7 +268,7 @@ impl From<OptionError> for Error {
 
 impl From<LayoutError> for Error {
     fn from(error: LayoutError) -> Self {
-        let message = error.to_string();
+        let message = error.to_string().replace("use --unsupported", "use Maker::allow_unsupported()");
         if error.is_unsupported() {
             Self::Unsupported { errno: EOPNOTSUPP, message }
         } else {

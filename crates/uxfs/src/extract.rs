@@ -58,7 +58,7 @@ impl Image {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// # let editor = uxfs::Editor::open(&path)?;
     /// # editor.make_directory("/etc", 0o755)?;
     /// # editor.write("/etc/motd", b"welcome")?;

@@ -30,7 +30,7 @@ pub(crate) struct Opened {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("disk.img");
-/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+/// # uxfs::Maker::new().size(300 << 20).make(&path)?;
 /// let image = uxfs::ImageOptions::new().cache_bytes(16 << 20).open(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -161,7 +161,7 @@ impl Image {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// # let editor = uxfs::Editor::open(&path)?;
     /// # editor.write("/a", b"")?;
     /// # editor.link("/a", "/b")?;

@@ -11,7 +11,7 @@
 //! use uxfs::{Editor, Image, Maker};
 //!
 //! // Make an image of 64 MiB that holds a directory of the host.
-//! Maker::new().size(64 << 20).source(&tree).make(&path)?;
+//! Maker::new().size(300 << 20).source(&tree).make(&path)?;
 //!
 //! // Read it.
 //! let image = Image::open(&path)?;

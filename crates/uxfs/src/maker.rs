@@ -41,11 +41,11 @@ use crate::{Error, Result, Timestamp, error::About};
 /// # assert!(made.size_bytes > 0);
 ///
 /// // Empty, with options of mkfs.xfs.
-/// Maker::new().size(64 << 20).option('b', "size=1024").option('m', "reflink=0").overwrite().make(&path)?;
+/// Maker::new().size(300 << 20).option('b', "size=1024").option('m', "reflink=0").overwrite().make(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Small images, which `mkfs.xfs` makes only with `--unsupported`, are made as well.
+/// File systems below 300 MiB are refused, as `mkfs.xfs` refuses them, unless [`allow_unsupported`](Maker::allow_unsupported) is called.
 #[derive(Debug, Clone, Default)]
 pub struct Maker {
     size_bytes: Option<u64>,
@@ -57,6 +57,7 @@ pub struct Maker {
     free_percent: u8,
     is_reproducible: bool,
     overwrites: bool,
+    allows_unsupported: bool,
     skips_unreadable: bool,
     keeps_access_times: bool,
 }
@@ -169,6 +170,13 @@ impl Maker {
         self
     }
 
+    /// Also makes what no one supports: file systems below 300 MiB, one allocation group, a log below 64 MiB. For tests.
+    #[must_use]
+    pub fn allow_unsupported(mut self) -> Self {
+        self.allows_unsupported = true;
+        self
+    }
+
     /// Makes the image at `path`: a file, which is made where it is missing, or a block device. Where this fails, a file that was
     /// made goes away again, and an image that was begun says that it is unfinished.
     ///
@@ -233,7 +241,7 @@ impl Maker {
 
     fn mkfs_options(&self) -> Result<Options> {
         let mut options = Options::default();
-        options.allow_unsupported = true;
+        options.allow_unsupported = self.allows_unsupported;
         for (letter, text) in &self.options {
             let groups =
                 Group::ALL.into_iter().filter(|group| !matches!(group, Group::Config | Group::Proto));

@@ -173,7 +173,7 @@ impl Repair {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// # use std::os::unix::fs::FileExt;
     /// # let file = std::fs::OpenOptions::new().write(true).open(&path)?;
     /// # file.write_all_at(&[0; 512], 0)?; // The superblock.

@@ -31,7 +31,7 @@ pub struct Replayed {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("disk.img");
-/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+/// # uxfs::Maker::new().size(300 << 20).make(&path)?;
 /// let editor = uxfs::Editor::open(&path)?;
 /// editor.write("/kept", b"by the log alone")?;
 /// editor.sync()?;

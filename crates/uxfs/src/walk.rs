@@ -35,7 +35,7 @@ impl Walk {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("disk.img");
-    /// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+    /// # uxfs::Maker::new().size(300 << 20).make(&path)?;
     /// # let editor = uxfs::Editor::open(&path)?;
     /// # editor.make_directory("/a", 0o755)?;
     /// # editor.write("/a/inside", b"")?;

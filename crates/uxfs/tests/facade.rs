@@ -35,7 +35,7 @@ fn tree(at: &Path) -> Result<()> {
 }
 
 fn small() -> Maker {
-    Maker::new().size(64 << 20)
+    Maker::new().size(64 << 20).allow_unsupported()
 }
 
 #[test]
@@ -213,6 +213,8 @@ fn errors_have_families_numbers_and_subjects() -> Result<()> {
     let label = Maker::new().size(64 << 20).label("thirteen byte").make(&path).unwrap_err();
     assert!(matches!(label, Error::Operation { .. }) && label.errno() == 22, "{label}");
     assert!(!path.exists(), "nothing half-made stays");
+    let too_small = Maker::new().size(64 << 20).make(&path).unwrap_err();
+    assert!(too_small.message().contains("Maker::allow_unsupported()"), "{too_small}");
     small().make(&path)?;
     let refused = small().make(&path).unwrap_err();
     assert!(refused.message().contains("Maker::overwrite()"), "{refused}");

@@ -18,7 +18,7 @@ use crate::{
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("disk.img");
-/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+/// # uxfs::Maker::new().size(300 << 20).make(&path)?;
 /// // All times that change are 2020-01-01.
 /// let time = uxfs::Timestamp { seconds: 1_577_836_800, nanoseconds: 0 };
 /// let editor = uxfs::EditorOptions::new().time(time).open(&path)?;

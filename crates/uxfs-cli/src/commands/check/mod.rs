@@ -19,7 +19,7 @@ use uxfs_repair::{
     opening::{self, Opened, OpeningOptions},
     pass::Pass,
 };
-use uxfs_volume::{error::Error, inode::scan::ScanOptions};
+use uxfs_volume::{error::Error, inode::scan::ScanOptions, volume::Volume};
 
 use self::{
     choice::{Choice, ChoiceArguments},
@@ -109,27 +109,6 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
-    fn amount(&self) -> Amount {
-        match (self.summary, self.all) {
-            (true, _) => Amount::Counts,
-            (false, true) => Amount::All,
-            (false, false) => Amount::First,
-        }
-    }
-
-    /// What is checked. Sectors that the map does not say to be read cannot be read.
-    fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let device = self.image.device_at_rest()?;
-        let unread = self.map.unread(&self.image, device.size_bytes());
-        let unread =
-            unread.map_err(|failure| failure.with_remedy("--html FILE draws the image as a page"))?;
-        Ok(if unread.is_empty() { device } else { Arc::new(UnreadDevice::new(device, unread)) })
-    }
-
-    fn inputs(&self) -> Vec<Input<'_>> {
-        self.map.input().into_iter().chain([Input::image(&self.image.image)]).collect()
-    }
-
     fn memory(&self) -> Memory {
         let memory = self.memory.map(Memory::of_bytes).unwrap_or_default();
         self.threads.map_or(memory, |threads| memory.with_threads(threads))
@@ -142,6 +121,19 @@ fn parse_memory(text: &str) -> Result<u64, String> {
         true => Err("give 64M at least".to_owned()),
         false => Ok(bytes),
     }
+}
+
+fn scan_options(arguments: &Arguments, memory: &Memory) -> ScanOptions {
+    match arguments.threads {
+        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
+        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
+    }
+}
+
+/// By the count of the superblock.
+fn inodes_in_use(volume: &Volume) -> u64 {
+    let superblock = volume.superblock();
+    superblock.inode_count.get().saturating_sub(superblock.free_inodes.get())
 }
 
 fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, context: &Context) -> Outcome {
@@ -157,10 +149,10 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         .map(|file| Page::new(file, (&arguments.image.image, &arguments.inputs()), geometry))
         .transpose()?;
     let cells = page.as_ref().map(|_| Cells::new(geometry));
-    let mut report = Report::new(context.json, arguments.amount(), paths, geometry.clone(), page);
-    let superblock = volume.superblock();
-    let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
-    report.expected_inodes = inodes;
+    let amount = Amount::of(arguments.summary, arguments.all);
+    let mut report = Report::new(context.json, amount, paths, geometry.clone(), page);
+    report.expected_inodes = inodes_in_use(volume);
+    let total = Some(report.expected_inodes.saturating_mul(2));
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {
@@ -184,11 +176,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         return failure.map_or(Ok(Exit::Corruption), Err);
     }
     let memory = arguments.memory();
-    let scan = match arguments.threads {
-        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
-        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
-    };
-    let total = Some(inodes.saturating_mul(2));
+    let scan = scan_options(arguments, &memory);
     let progress = Progress::new("checking", Measure::Things("inodes", total), arguments.quiet.quiet);
     let show = |inodes| progress.add(inodes);
     let see = cells.as_ref().map(|cells| |group, start, blocks, kind| cells.add(group, start, blocks, kind));

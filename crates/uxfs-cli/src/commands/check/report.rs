@@ -53,6 +53,17 @@ pub enum Amount {
     All,
 }
 
+impl Amount {
+    /// As the command line asks.
+    pub fn of(only_counts: bool, all: bool) -> Self {
+        match (only_counts, all) {
+            (true, _) => Self::Counts,
+            (false, true) => Self::All,
+            (false, false) => Self::First,
+        }
+    }
+}
+
 /// Prints findings as they come.
 pub struct Report {
     output: Output,
@@ -111,13 +122,7 @@ impl Strange {
 
 impl Report {
     /// One that is empty so far.
-    pub fn new(
-        is_json: bool,
-        amount: Amount,
-        paths: Paths,
-        geometry: Geometry,
-        page: Option<Page>,
-    ) -> Self {
+    pub fn new(is_json: bool, amount: Amount, paths: Paths, geometry: Geometry, page: Option<Page>) -> Self {
         let output = Output::new();
         let has_colour =
             output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -51,6 +51,7 @@ use crate::{
 /// Contents that are written at most, in sizes of the image, unless `--max-total` says otherwise: files of a hostile image may all have
 /// the same blocks.
 const MOST_IMAGES: u64 = 4;
+
 /// Arguments of `uxfs rescue`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -266,18 +267,6 @@ impl Arguments {
         Ok(device_for(inner, unread, options))
     }
 
-    /// Holes of the image file. With a map they tell nothing.
-    fn holes(&self, end: u64) -> Result<RangeSet, Failure> {
-        let mut set = RangeSet::default();
-        if self.map.path().is_none() {
-            let image = &self.image.image;
-            let start_bytes = self.image.place.find(image).about_image(image)?.start_bytes;
-            let holes = Holes::of(image, start_bytes);
-            holes.iter().flat_map(|holes| holes.until(end)).for_each(|hole| set.insert(hole));
-        }
-        Ok(set)
-    }
-
     fn open_manifest(&self, context: &Context) -> Result<Manifest, Failure> {
         let file = self
             .manifest
@@ -308,7 +297,7 @@ impl Arguments {
             hashes: self.digest,
         };
         let choice = Choice::new(self.only.iter().map(|pattern| pattern.as_bytes()));
-        let holes = self.holes(device.end())?;
+        let holes = holes_of(self, device.end())?;
         let options = RescueOptions { choice, limits, holes, interrupt: interrupt.flag() };
         match rescue(device, view, target, &options, manifest) {
             Ok(summary) => Ok(summary),
@@ -316,6 +305,18 @@ impl Arguments {
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about_image(&self.image.image)),
         }
     }
+}
+
+/// Holes of the image file. With a map they tell nothing.
+fn holes_of(arguments: &Arguments, end: u64) -> Result<RangeSet, Failure> {
+    let mut set = RangeSet::default();
+    if arguments.map.path().is_none() {
+        let image = &arguments.image.image;
+        let start_bytes = arguments.image.place.find(image).about_image(image)?.start_bytes;
+        let holes = Holes::of(image, start_bytes);
+        holes.iter().flat_map(|holes| holes.until(end)).for_each(|hole| set.insert(hole));
+    }
+    Ok(set)
 }
 
 /// Whether a directory takes names for one that differ in case only.

@@ -40,12 +40,8 @@ impl Action {
             | Self::InodeLost { .. }
             | Self::SymlinkLost { .. }
             | Self::LostAndFound { .. }
-            | Self::AccessList { removed: None, .. }
-            | Self::BlockField { removed: 1.., .. }
-            | Self::Attributes { is_any_lost: true, .. }
-            | Self::NewLog { is_unread: true, .. }
-            | Self::QuotaRecord { source: RecordSource::Nothing, .. }
             | Self::QuotaInode { .. } => Certainty::Loss,
+            _ if self.loses_a_part() => Certainty::Loss,
             _ if self.alternative().is_some() => Certainty::Guess,
             Self::PrimarySuperblock
             | Self::SuperblockFromLog
@@ -105,6 +101,18 @@ impl Action {
             | Self::NameFromBlock { .. }
             | Self::ParentPointerRemoved { .. } => Certainty::Computed,
         }
+    }
+
+    /// Whether a part of what the change makes anew is gone.
+    fn loses_a_part(&self) -> bool {
+        matches!(
+            self,
+            Self::AccessList { removed: None, .. }
+                | Self::BlockField { removed: 1.., .. }
+                | Self::Attributes { is_any_lost: true, .. }
+                | Self::NewLog { is_unread: true, .. }
+                | Self::QuotaRecord { source: RecordSource::Nothing, .. }
+        )
     }
 
     /// Of a guess: what is true if it is wrong.
