@@ -46,12 +46,16 @@ const IN_UNIT_TESTS: &[u16] = &[35, 42, 80];
 
 /// Planted in `quota.rs`, on an image of its own.
 const OF_QUOTAS: &[u16] = &[91, 92, 93];
+/// Planted in `inode_blocks.rs`.
+const IN_INODE_BLOCKS: &[u16] = &[38];
+/// Planted in `metadata_directory.rs`.
+const IN_METADATA_DIRECTORY: &[u16] = &[94, 95];
 
 #[test]
 fn every_finding_has_a_planted_damage() {
     let damages = CONTRADICTIONS.iter().chain(FIELDS).chain(UNSEEN).map(|damage| damage.expected);
-    let planted =
-        PLANTED.iter().map(|(_, _, expected)| *expected).chain([IN_UNIT_TESTS, IN_LOST_WRITES, OF_QUOTAS]);
+    let elsewhere = [IN_UNIT_TESTS, IN_LOST_WRITES, OF_QUOTAS, IN_INODE_BLOCKS, IN_METADATA_DIRECTORY];
+    let planted = PLANTED.iter().map(|(_, _, expected)| *expected).chain(elsewhere);
     let planted: BTreeSet<u16> = damages.chain(planted).flatten().copied().collect();
     let all: BTreeSet<u16> = Finding::NUMBERS.iter().copied().collect();
     assert_eq!(all.len(), Finding::NUMBERS.len(), "a number stands for two kinds of finding");
