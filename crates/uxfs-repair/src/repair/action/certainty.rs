@@ -57,14 +57,12 @@ impl Action {
             | Self::Attributes { .. }
             | Self::NameAdded { .. }
             | Self::ParentPointerSet { .. } => Certainty::Restored,
-            Self::SuperblockFields | Self::SuperblockAttributes | Self::MetadataFlags { .. } => {
-                Certainty::Computed
-            }
+            Self::SuperblockFields | Self::SuperblockAttributes | Self::Counters => Certainty::Computed,
             Self::SuperblockInferred { .. }
             | Self::SuperblockByCopies
             | Self::SuperblockLog { .. }
             | Self::SuperblockRoot { .. }
-            | Self::Counters
+            | Self::MetadataFlags { .. }
             | Self::LsnCleared { .. }
             | Self::BitFlippedBack { .. }
             | Self::NewLog { .. }
