@@ -1,10 +1,12 @@
 //! Differences between the parent pointers and entries of directories whose sums differ: each is looked up on the other side.
 //! It takes no memory, and one more walk over all inodes.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use uxfs_format::{attribute::parent_pointer::ParentRecord, inode::FileType, units::InodeNumber};
-use uxfs_volume::{attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer};
+use uxfs_volume::{
+    attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer, volume::Volume,
+};
 use zerocopy::{
     IntoBytes,
     big_endian::{U32, U64},
@@ -16,16 +18,34 @@ use crate::{check::Context, finding::Finding, inode, observed::inodes::InodeTabl
 /// Compares the entries and parent pointers of all directories whose sums differ.
 pub(crate) fn compare(context: &Context<'_>, table: &InodeTable, sums: &ParentSums) {
     let comparison = Comparison { context, table, sums };
-    inode::check::visit(
-        context,
-        || (),
-        |(), inode| {
-            if inode.file_type() == Some(FileType::Directory) && sums.differs(inode.number) {
-                comparison.entries(&inode);
-            }
-            comparison.parent_pointers(&inode);
-        },
-    );
+    inode::check::visit(context, Recent::default, |recent, inode| {
+        if inode.file_type() == Some(FileType::Directory) && sums.differs(inode.number) {
+            comparison.entries(&inode);
+        }
+        comparison.parent_pointers(recent, &inode);
+    });
+}
+
+/// Directories in which a thread has looked names up last. Each keeps its extent map, which takes long to read where it is large.
+#[derive(Debug, Default)]
+struct Recent(Vec<Arc<Inode>>);
+
+/// Files rarely have names in more directories.
+const MOST_RECENT: usize = 4;
+
+impl Recent {
+    fn directory(&mut self, volume: &Volume, number: InodeNumber) -> Option<&Inode> {
+        let known = self.0.iter().position(|directory| directory.number == number);
+        let directory = match known {
+            Some(index) => self.0.remove(index),
+            None => volume.inode(number).ok()?,
+        };
+        if self.0.len() >= MOST_RECENT {
+            self.0.remove(0);
+        }
+        self.0.push(directory);
+        self.0.last().map(Arc::as_ref)
+    }
 }
 
 struct Comparison<'w, 'c> {
@@ -58,9 +78,11 @@ impl Comparison<'_, '_> {
     }
 
     /// Each parent pointer of an inode must have an entry.
-    fn parent_pointers(&self, inode: &Inode) {
+    fn parent_pointers(&self, recent: &mut Recent, inode: &Inode) {
         let _ = self.context.volume.visit_parent_pointers(inode, |pointer| {
-            if self.sums.differs(pointer.parent) && self.has_entry(inode.number, &pointer) == Some(false) {
+            if self.sums.differs(pointer.parent)
+                && self.has_entry(recent, inode.number, &pointer) == Some(false)
+            {
                 let ParentPointer { parent, generation, name } = pointer;
                 let (directory, name) = (parent, name.into());
                 let inode = inode.number;
@@ -72,7 +94,12 @@ impl Comparison<'_, '_> {
     }
 
     /// `None` where the directory could not be read.
-    fn has_entry(&self, inode: InodeNumber, pointer: &ParentPointer<'_>) -> Option<bool> {
+    fn has_entry(
+        &self,
+        recent: &mut Recent,
+        inode: InodeNumber,
+        pointer: &ParentPointer<'_>,
+    ) -> Option<bool> {
         let volume = self.context.volume;
         let Some(ordinal) = self.table.find(volume.geometry(), pointer.parent) else {
             return (!self.table.is_unknown(volume.geometry(), pointer.parent)).then_some(false);
@@ -80,8 +107,8 @@ impl Comparison<'_, '_> {
         if self.table.file_type(ordinal)? != FileType::Directory {
             return Some(false);
         }
-        let directory = volume.inode(pointer.parent).ok()?;
-        let found = volume.lookup_by_hash(&directory, pointer.name).ok()?;
+        let directory = recent.directory(volume, pointer.parent)?;
+        let found = volume.lookup_by_hash(directory, pointer.name).ok()?;
         let is_it = found.is_some_and(|found| found.inode == inode && found.stored_name.is_none());
         Some(is_it && directory.generation() == pointer.generation)
     }
