@@ -26,6 +26,8 @@ use uxfs_testkit::{
 use super::{filling, survival::Tree};
 
 const SIZE_BYTES: u64 = 512 << 20;
+/// Of blocks beyond this size the image has as many as of blocks of this size: each small file takes one.
+const LARGE_BLOCK_BYTES: u64 = 16 << 10;
 /// To be raised when samples are filled in another way: those made before are not used then.
 const VERSION: u32 = 1;
 
@@ -47,7 +49,7 @@ impl Sample {
         let folder = format!("sample-{}-{VERSION}", shape.name);
         Self::kept(&directory.join(folder), shape.name, |folder| {
             let (path, older) = (folder.join("image"), folder.join("older"));
-            image::make(&path, SIZE_BYTES, &shape.words().collect::<Vec<_>>())?;
+            image::make(&path, size_bytes(shape), &shape.words().collect::<Vec<_>>())?;
             let recipe = recipe_of(&path)?;
             let mount = LoopMount::new(&path, Access::ReadWrite)?;
             recipe.populate(mount.path())?;
@@ -113,6 +115,13 @@ impl Sample {
     }
 }
 
+fn size_bytes(shape: Shape) -> u64 {
+    let block_size =
+        shape.settings().into_iter().find(|(letter, value)| *letter == 'b' && value.starts_with("size="));
+    let block_bytes = block_size.and_then(|(_, value)| value.strip_prefix("size=")?.parse::<u64>().ok());
+    SIZE_BYTES * (block_bytes.unwrap_or(0) / LARGE_BLOCK_BYTES).max(1)
+}
+
 /// What the kernel reads of an image.
 type Describe = fn(&Path, Header) -> Result<Manifest>;
 
@@ -146,7 +155,9 @@ fn recipe_of(image: &Path) -> Result<Recipe> {
         directory_block_size_bytes: geometry.directory_block_size_bytes.into(),
         inode_size_bytes: geometry.inode_size_bytes.into(),
         has_reflink: read_only.contains(RoCompatible::REFLINK),
-        has_sparse_inodes: both.contains(Incompatible::SPARSE_INODES) && geometry.block_size_bytes < 65536,
+        // A chunk of one block has no holes.
+        has_sparse_inodes: both.contains(Incompatible::SPARSE_INODES)
+            && geometry.blocks_per_inode_chunk() > 1,
         has_bigtime: both.contains(Incompatible::BIG_TIME),
         is_plain_tree: false,
         many_names: 0,
