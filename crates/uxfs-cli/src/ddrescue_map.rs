@@ -25,19 +25,19 @@ const MOST_MAP_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct MapArgument {
     /// Map file of GNU ddrescue for IMAGE: what it does not say to be read (+) counts as unreadable
-    #[arg(long = "map", value_name = "FILE")]
-    path: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
 }
 
 impl MapArgument {
     /// The file.
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.map.as_deref()
     }
 
-    /// The file, which is read.
-    pub fn input(&self) -> Option<Input<'_>> {
-        self.path().map(|path| Input::new("map", path))
+    /// What a command with this option reads.
+    pub fn inputs<'i>(&'i self, image: &'i Path) -> Vec<Input<'i>> {
+        self.path().map(|path| Input::new("map", path)).into_iter().chain([Input::image(image)]).collect()
     }
 
     /// What of the file system was not read, in bytes from where it begins; it has `size_bytes`. Nothing without the option.

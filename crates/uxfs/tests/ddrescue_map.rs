@@ -4,7 +4,11 @@ use std::{fs, path::Path, process::Output};
 
 use tempfile::TempDir;
 use uxfs_testkit::{
-    image::memory_folder, judges::Judge, require, sparse::Contents, verdict::repair_is_silent,
+    image::memory_folder,
+    judges::Judge,
+    require,
+    sparse::{self, Contents},
+    verdict::repair_is_silent,
 };
 
 use crate::common::{succeeds, text, uxfs};
@@ -58,7 +62,7 @@ fn what_was_not_read_is_unreadable_and_repaired() {
         let output = uxfs(&["repair", "-n", "--map", text(&map), text(&image)]);
         assert_eq!(output.status.code(), Some(3), "{range:?}: {}", words(&output));
         let copy = at("copy");
-        fs::copy(&image, &copy).unwrap();
+        sparse::copy(&image, &copy).unwrap();
         let output = uxfs(&["repair", "--no-undo", "--map", text(&map), text(&copy)]);
         assert!(output.status.success(), "{range:?}: {}", words(&output));
         repair_is_silent(&copy).unwrap();

@@ -13,13 +13,14 @@ pub(super) mod report;
 use std::{io, num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine::unread::UnreadDevice};
+use uxfs_format::geometry::Geometry;
 use uxfs_repair::{
     CheckOptions, Finding, SeeBlocks, Watch, check_watched,
     memory::Memory,
     opening::{self, Opened, OpeningOptions},
     pass::Pass,
 };
-use uxfs_volume::{error::Error, inode::scan::ScanOptions, volume::Volume};
+use uxfs_volume::{error::Error, inode::scan::ScanOptions};
 
 use self::{
     choice::{Choice, ChoiceArguments},
@@ -32,7 +33,6 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
     output::set_image,
-    overwrite::Input,
     paths::Paths,
     progress::{Measure, Progress, QuietArgument},
     text::{parse_size, parse_threads},
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     let image = &arguments.image;
-    let device = arguments.device()?;
+    let device = device_of(arguments)?;
     let options = OpeningOptions {
         cache_budget_bytes: Some(image.cache_size.unwrap_or(arguments.memory().cache_bytes())),
         superblock: image.superblock_choice(),
@@ -109,10 +109,33 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
+    fn amount(&self) -> Amount {
+        match (self.summary, self.all) {
+            (true, _) => Amount::Counts,
+            (false, true) => Amount::All,
+            (false, false) => Amount::First,
+        }
+    }
+
     fn memory(&self) -> Memory {
         let memory = self.memory.map(Memory::of_bytes).unwrap_or_default();
         self.threads.map_or(memory, |threads| memory.with_threads(threads))
     }
+}
+
+/// What is checked. Sectors that the map does not say to be read cannot be read.
+fn device_of(arguments: &Arguments) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let image = &arguments.image;
+    let device = image.device_at_rest()?;
+    let unread = arguments.map.unread(image, device.size_bytes());
+    let unread = unread.map_err(|failure| failure.with_remedy("--html FILE draws the image as a page"))?;
+    Ok(if unread.is_empty() { device } else { Arc::new(UnreadDevice::new(device, unread)) })
+}
+
+fn page_of(arguments: &Arguments, geometry: &Geometry) -> Result<Option<Page>, Failure> {
+    let Some(file) = &arguments.html else { return Ok(None) };
+    let image = &arguments.image.image;
+    Page::new(file, (image, &arguments.map.inputs(image)), geometry).map(Some)
 }
 
 fn parse_memory(text: &str) -> Result<u64, String> {
@@ -123,19 +146,6 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     }
 }
 
-fn scan_options(arguments: &Arguments, memory: &Memory) -> ScanOptions {
-    match arguments.threads {
-        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
-        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
-    }
-}
-
-/// By the count of the superblock.
-fn inodes_in_use(volume: &Volume) -> u64 {
-    let superblock = volume.superblock();
-    superblock.inode_count.get().saturating_sub(superblock.free_inodes.get())
-}
-
 fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, context: &Context) -> Outcome {
     let volume = &opened.volume;
     let device: Arc<dyn BlockDevice> = Arc::clone(volume.device());
@@ -144,15 +154,12 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         false => Paths::new(device),
     };
     let geometry = volume.geometry();
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|file| Page::new(file, (&arguments.image.image, &arguments.inputs()), geometry))
-        .transpose()?;
+    let page = page_of(arguments, geometry)?;
     let cells = page.as_ref().map(|_| Cells::new(geometry));
-    let amount = Amount::of(arguments.summary, arguments.all);
-    let mut report = Report::new(context.json, amount, paths, geometry.clone(), page);
-    report.expected_inodes = inodes_in_use(volume);
-    let total = Some(report.expected_inodes.saturating_mul(2));
+    let mut report = Report::new(context.json, arguments.amount(), paths, geometry.clone(), page);
+    let superblock = volume.superblock();
+    let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
+    report.expected_inodes = inodes;
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {
@@ -176,7 +183,11 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         return failure.map_or(Ok(Exit::Corruption), Err);
     }
     let memory = arguments.memory();
-    let scan = scan_options(arguments, &memory);
+    let scan = match arguments.threads {
+        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
+        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
+    };
+    let total = Some(inodes.saturating_mul(2));
     let progress = Progress::new("checking", Measure::Things("inodes", total), arguments.quiet.quiet);
     let show = |inodes| progress.add(inodes);
     let see = cells.as_ref().map(|cells| |group, start, blocks, kind| cells.add(group, start, blocks, kind));

@@ -53,17 +53,6 @@ pub enum Amount {
     All,
 }
 
-impl Amount {
-    /// As the command line asks.
-    pub fn of(only_counts: bool, all: bool) -> Self {
-        match (only_counts, all) {
-            (true, _) => Self::Counts,
-            (false, true) => Self::All,
-            (false, false) => Self::First,
-        }
-    }
-}
-
 /// Prints findings as they come.
 pub struct Report {
     output: Output,

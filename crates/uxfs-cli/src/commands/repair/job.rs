@@ -110,8 +110,8 @@ impl Job<'_> {
     pub fn run(&self, context: &Context) -> std::result::Result<Ended, Failure> {
         let image = self.image;
         if let UndoPlace::At(path) = &self.undo {
-            let map = self.map.and_then(MapArgument::input);
-            let inputs: Vec<_> = map.into_iter().chain([Input::image(&image.image)]).collect();
+            let inputs = self.map.map(|map| map.inputs(&image.image));
+            let inputs = inputs.unwrap_or_else(|| vec![Input::image(&image.image)]);
             overwrite::refuse_or_file_system(path, &inputs)?;
         }
         let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };

@@ -43,7 +43,7 @@ use crate::{
     interrupt::Interrupt,
     kind::Note as Told,
     output::{notice, set_image},
-    overwrite::{self, Input, Product},
+    overwrite::{self, Product},
     stand_in::Holes,
     text::{counted, parse_size},
 };
@@ -203,8 +203,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 impl Arguments {
     /// Refuses to write over what is read, and to write nowhere.
     fn check_outputs(&self) -> Result<(), Failure> {
-        let image = Input::image(&self.image.image);
-        let inputs: Vec<_> = self.map.input().into_iter().chain([image]).collect();
+        let inputs = self.map.inputs(&self.image.image);
         if let Some(output) = &self.place.tar {
             overwrite::refuse_or_other(output, &inputs, Product::Archive)?;
         }
