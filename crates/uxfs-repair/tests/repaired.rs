@@ -59,15 +59,15 @@ const DAMAGES: &[Damage] = &[
     damage("owner", "default", &["agf 2", "addr rmaproot", "addr ptrs[1]", "write -d recs[16].owner 278496"]),
     damage("rmap-block", "default", &["agf 2", "addr rmaproot", "addr ptrs[1]", "write -c recs[16].owner 278496"]),
     damage("reference-count", "default", &["agf 2", "addr refcntroot", "addr ptrs[1]", "write -d recs[1].refcount 9"]),
-    damage("reference-count-root", "default", &["agf 2", "addr refcntroot", "write -c numrecs 9"]),
+    damage("reference-count-root", "default", &["agf 2", "addr refcntroot", "write -c numrecs 700"]),
     damage("free-inodes-differ", "default", &["agi 0", "addr free_root", "write -d recs[1].free 0x3"]),
     damage("inode-not-in-use", "default", &["agi 0", "addr root", "write -d recs[1].free 0x0800000000000000", "write -d recs[1].freecount 1"]),
     damage("inode-not-free", "default", &["agi 0", "addr root", "write -d recs[1].free 0x0c00000080000000", "write -d recs[1].freecount 3"]),
-    damage("inode-index-root", "default", &["agi 0", "addr root", "write -c level 3"]),
-    damage("inode-index-root-no-finobt", "no-finobt", &["agi 1", "addr root", "write -c level 3"]),
-    damage("inode-index-root-no-sparse", "no-sparse", &["agi 0", "addr root", "write -c level 3"]),
-    damage("inode-index-root-block-64k", "block-64k", &["agi 0", "addr root", "write -c level 3"]),
-    damage("inode-index-root-inode-2k", "inode-2k", &["agi 0", "addr root", "write -c level 3"]),
+    damage("inode-index-root", "default", &["agi 0", "addr root", "write -c numrecs 700"]),
+    damage("inode-index-root-no-finobt", "no-finobt", &["agi 1", "addr root", "write -c numrecs 700"]),
+    damage("inode-index-root-no-sparse", "no-sparse", &["agi 0", "addr root", "write -c numrecs 700"]),
+    damage("inode-index-root-block-64k", "block-64k", &["agi 0", "addr root", "write -c numrecs 700"]),
+    damage("inode-index-root-inode-2k", "inode-2k", &["agi 0", "addr root", "write -c numrecs 700"]),
     damage("inode-blocks", "default", &[FILE, "write -d core.nblocks 9"]),
     damage("inode-checksum", "default", &[FILE, "write -c core.gen 9"]),
     damage("mode-of-a-file", "default", &[FILE, "write -d core.mode 0100644", "write -d core.magic 5"]),
@@ -75,23 +75,23 @@ const DAMAGES: &[Damage] = &[
     damage("links-of-file", "default", &["path /directories/node/linked", "write -d core.nlinkv2 812"]),
     damage("no-links-and-a-name", "default", &["inode 131202", "write -d core.nlinkv2 0"]),
     damage("entry-of-other-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 131203"]),
-    damage("entry-of-no-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 250"]),
+    damage("entry-of-no-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 1431655765"]),
     damage("entry-named-as-parent", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"..\""]),
     damage("entry-type", "default", &["path /directories/block", "dblock 0", "write -d bu[2].filetype 2"]),
     damage("leaf-hash", "default", &["path /directories/leaf", LEAF, "write -d lents[3].hashval 0x647c2950"]),
     damage("leaf-best", "default", &["path /directories/leaf", LEAF, "write -d lbests[1] 0x100"]),
     damage("node-hash", "default", &["path /directories/node", LEAF, "write -d nbtree[1].hashval 0x6fd1750d"]),
-    damage("free-index", "default", &["path /directories/node", "dblock 16777216", "write -d fbests[4] 0x100"]),
-    damage("free-index-checksum", "default", &["path /directories/node", "dblock 16777216", "write -c fbests[4] 0x100"]),
-    damage("directory-block-checksum", "default", &["path /directories/block", "dblock 0", "write -c bu[2].inumber 250"]),
-    damage("directory-data-checksum", "default", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 250"]),
-    damage("directory-data-checksum-8k", "block-1k", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 250"]),
+    damage("free-index", "default", &["path /directories/node", "dblock 16777216", "write -d fbests[4] 0x5a5a"]),
+    damage("free-index-checksum", "default", &["path /directories/node", "dblock 16777216", "write -c fbests[4] 0x5a5a"]),
+    damage("directory-block-checksum", "default", &["path /directories/block", "dblock 0", "write -c bu[2].inumber 1431655765"]),
+    damage("directory-data-checksum", "default", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 1431655765"]),
+    damage("directory-data-checksum-8k", "block-1k", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 1431655765"]),
     damage("directory-leaf-checksum", "default", &["path /directories/leaf", LEAF, "write -c lents[3].hashval 1"]),
     damage("dot-dot", "default", &[SHORTFORM, "write -d u3.sfdir3.hdr.parent.i4 128"]),
     damage("name-twice", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"f1\""]),
     damage("parent-generation", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.gen 5"]),
-    damage("extent-map-block", "default", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
-    damage("extent-map-block-1k", "block-1k", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
+    damage("extent-map-block", "default", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c numrecs 700"]),
+    damage("extent-map-block-1k", "block-1k", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c numrecs 700"]),
     damage("parent-directory", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.inumber 131"]),
     damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"]),
 ];
@@ -348,16 +348,16 @@ fn a_file_is_whole_or_called_partial() {
     for (of_map, of_owners) in [(1, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (1, 0), (4, 0)] {
         golden.unpack_to(&image).unwrap();
         let map = format!("addr u3.bmbt.ptrs[{of_map}]");
-        plant(&image, &["path /extents/fragmented", &map, "write -c level 60"]);
+        plant(&image, &["path /extents/fragmented", &map, "write -c level 60", "write -c numrecs 700"]);
         if of_owners == 0 {
             let headers: Vec<String> = (0..4).map(|group| format!("agf {group}")).collect();
             for header in &headers {
-                plant(&image, &[header, "addr rmaproot", "write -c level 60"]);
+                plant(&image, &[header, "addr rmaproot", "write -c level 60", "write -c numrecs 700"]);
             }
             zero_group_headers(&image);
         } else {
             let owners = format!("addr ptrs[{of_owners}]");
-            plant(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 60"]);
+            plant(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 60", "write -c numrecs 700"]);
         }
         let staged = repair_image_without_log(&image);
         assert!(staged.remaining.is_empty(), "{of_map} {of_owners}: {:#?}", staged.remaining);

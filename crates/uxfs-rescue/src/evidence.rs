@@ -137,6 +137,7 @@ impl Evidence {
             | Action::InodeMended { inode, .. }
             | Action::InodeChecksum { inode }
             | Action::BlockChecksum { inode, .. }
+            | Action::ProvedByChecksum { inode: Some(inode), is_guess: true, .. }
             | Action::InodeFlags { inode, .. }
             | Action::InodeTimes { inode }
             // Its flag says that its blocks are its own.
@@ -255,12 +256,11 @@ fn state_of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
 /// An inode of whose name a change makes a guess.
 fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
     match action {
-        Action::NameAdded { inode, .. }
+        Action::ParentPointerSet { cause: PointerCause::MadeAnew, .. } => None,
+        Action::ParentPointerSet { inode, .. }
+        | Action::NameAdded { inode, .. }
         | Action::NameFromBlock { inode, .. }
         | Action::LostAndFound { inode, .. } => Some((*inode, State::Inferred)),
-        Action::ParentPointerSet { inode, cause, .. } => {
-            (*cause != PointerCause::MadeAnew).then_some((*inode, State::Inferred))
-        }
         Action::NameRemoved { because, .. } | Action::ParentPointerRemoved { because, .. } => {
             state_of_kept(because.as_ref())
         }
@@ -280,6 +280,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::LogReplayedInPart { .. }
         | Action::LsnCleared { .. }
         | Action::BitFlippedBack { .. }
+        | Action::ProvedByChecksum { .. }
         | Action::NewLog { .. }
         | Action::Group { .. }
         | Action::BigTimes { .. }

@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 
 use uxfs_format::{
-    checksum,
+    checksum::{
+        self,
+        changed_bits::{ChangedBits, flip},
+    },
     fault::Structure,
     features::Incompatible,
     field_table::OnDisk,
@@ -183,7 +186,7 @@ fn mended(
     owner: (QuotaKind, u32),
     context: &VerifyContext<'_>,
 ) -> (QuotaRecord, RecordSource) {
-    if let Some(record) = with_one_bit(found, index, owner, context) {
+    if let Some(record) = proved(found, index, owner, context) {
         return (record, RecordSource::Checksum);
     }
     let kept = with_identity(*found, owner, context.geometry);
@@ -220,28 +223,32 @@ fn with_identity(mut record: QuotaRecord, (kind, id): (QuotaKind, u32), geometry
     record
 }
 
-/// The record with the one bit flipped back that makes its checksum right.
-fn with_one_bit(
+/// The record as it was, where its checksum is right with what is known of it put in, and with nothing else, one or two bits, or the bits of
+/// one byte flipped back.
+fn proved(
     found: &QuotaRecord,
     index: u32,
     owner: (QuotaKind, u32),
     context: &VerifyContext<'_>,
 ) -> Option<QuotaRecord> {
-    if checksum::check(found.as_bytes(), CHECKSUM_OFFSET_BYTES).is_ok() {
-        return None;
-    }
-    let mut record = *found;
-    for bit in 0..QuotaRecord::SIZE_BYTES * 8 {
-        let flip = |record: &mut QuotaRecord| {
-            if let Some(byte) = record.as_mut_bytes().get_mut(bit / 8) {
-                *byte ^= 1 << (bit % 8);
-            }
-        };
-        flip(&mut record);
-        if record.verify_of(index, owner, context).is_ok() {
-            return Some(record);
-        }
-        flip(&mut record);
-    }
-    None
+    checksum::check(found.as_bytes(), CHECKSUM_OFFSET_BYTES).err()?;
+    let search = ChangedBits::new(QuotaRecord::SIZE_BYTES, CHECKSUM_OFFSET_BYTES)?;
+    let mut known = *found;
+    known.magic.set(MAGIC);
+    known.version = VERSION;
+    known.id.set(owner.1);
+    known.uuid = context.geometry.metadata_uuid;
+    let big_time = found.record_type() & RecordType::BIG_TIME;
+    let with_type = QuotaRecord { record_type: (owner.0.record_type() | big_time).bits(), ..known };
+    [with_type, known].iter().find_map(|known| {
+        let difference = search.difference(known.as_bytes())?;
+        let few = [Some(Vec::new()), search.one(difference).map(|bit| vec![bit])];
+        let few = few.into_iter().chain([search.in_one_byte(difference)]).flatten();
+        let pairs = search.pairs(difference).into_iter().map(|pair| pair.to_vec());
+        few.chain(pairs).find_map(|bits| {
+            let mut record = *known;
+            bits.iter().for_each(|bit| flip(record.as_mut_bytes(), *bit));
+            record.verify_of(index, owner, context).is_ok().then_some(record)
+        })
+    })
 }

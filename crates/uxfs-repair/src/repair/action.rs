@@ -104,7 +104,7 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordSource {
-    /// One bit of it was wrong, as its checksum tells.
+    /// Little of it was wrong, as its checksum tells.
     Checksum,
     /// Its limits are as it has them; its checksum does not tell whether they are right.
     Remains,
@@ -198,6 +198,21 @@ pub enum Action {
         sector: Option<Sector>,
         /// From the first byte's most significant bit on.
         bit: usize,
+    },
+    /// Little of a structure was wrong, as its checksum tells, which is right without it.
+    ProvedByChecksum {
+        /// Of which structure.
+        structure: Structure,
+        /// Whose it is.
+        inode: Option<InodeNumber>,
+        /// Where it lies; `None` for inodes.
+        sector: Option<Sector>,
+        /// Fields whose values are known: magic number, uuid, owner, own number or place.
+        fields: usize,
+        /// Other bits, from the first byte's most significant bit on.
+        bits: Vec<usize>,
+        /// In a large structure other damage may look like two changed bits.
+        is_guess: bool,
     },
     /// A new log is written.
     NewLog {

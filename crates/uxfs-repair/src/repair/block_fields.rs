@@ -7,14 +7,13 @@
 
 use uxfs_block::engine::unreadable::has_filler;
 use uxfs_format::{
-    attribute::{self, leaf::LeafBlock, remote},
-    btree::{self, extent_map::Extent},
-    checksum, directory,
+    attribute::{leaf::LeafBlock, remote},
+    btree::extent_map::Extent,
+    checksum,
     fault::Structure,
     field_table::OnDisk,
     geometry::Geometry,
     inode::{Fork, symlink},
-    name_tree::node,
     seal::checksum_offset_of,
     units::{InodeNumber, Sector},
     verify::{VerifyContext, verify},
@@ -23,7 +22,7 @@ use uxfs_volume::{attribute::AttributeValue, error::Result, volume::Volume};
 
 use super::{
     action::Action,
-    identity::owner_of,
+    identity::{Field, field, kinds_of, of_file_block, owner_of},
     log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
     owned_blocks::OwnedBlocks,
     stage::Stage,
@@ -39,41 +38,6 @@ use crate::{
 /// The longest value of an attribute.
 const MOST_VALUE_BYTES: u32 = 64 << 10;
 
-/// A number at a place in a block.
-#[derive(Debug, Clone, Copy)]
-struct Field {
-    offset_bytes: usize,
-    length_bytes: usize,
-    value: u64,
-}
-
-const fn field(offset_bytes: usize, length_bytes: usize, value: u64) -> Field {
-    Field { offset_bytes, length_bytes, value }
-}
-
-impl Field {
-    fn place<'b>(&self, bytes: &'b mut [u8]) -> Option<&'b mut [u8]> {
-        bytes.get_mut(self.offset_bytes..self.offset_bytes.checked_add(self.length_bytes)?)
-    }
-
-    fn encoded(&self) -> [u8; 8] {
-        self.value.to_be_bytes()
-    }
-
-    /// Puts the value in place. Gives whether another was there.
-    fn put(&self, bytes: &mut [u8]) -> bool {
-        let encoded = self.encoded();
-        let new = encoded.get(8_usize.saturating_sub(self.length_bytes)..).unwrap_or_default();
-        match self.place(bytes) {
-            Some(place) if place != new => {
-                place.copy_from_slice(new);
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 /// Corrects fields. Gives whether there were any.
 ///
 /// # Errors
@@ -88,12 +52,12 @@ pub(super) fn mend(
     let mut values = Pieces::new(volume);
     let mut stored = LastStored { volume, stage, budget, last: None, owners: OwnedBlocks::new(volume) };
     write_each(stage, blocks, actions, |block| {
-        let length = length_of(volume, stage, block);
+        let length = length_of(volume, stage.geometry(), block);
         if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
             return None;
         }
         let bytes = bytes_of(stage, block, length)?;
-        let candidates = structures_of(block.structure).iter();
+        let candidates = kinds_of(block.structure).iter();
         let mended = candidates
             .copied()
             .filter(|structure| is_sealed(*structure, &bytes))
@@ -126,7 +90,7 @@ pub(super) fn seal_again(
         if !is_kept {
             return None;
         }
-        let mut bytes = bytes_of(stage, block, length_of(volume, stage, block))?;
+        let mut bytes = bytes_of(stage, block, length_of(volume, stage.geometry(), block))?;
         let structure = match block.structure {
             Structure::AttributeAnyIndex => Structure::AttributeLeaf,
             structure => structure,
@@ -165,8 +129,9 @@ fn write_each(
     Ok(actions.len() > before)
 }
 
-fn length_of(volume: &Volume, stage: &Stage, block: &DamagedBlock) -> usize {
-    symlink_length(volume, block).unwrap_or_else(|| length_bytes(block.structure, stage.geometry()))
+/// Bytes of a block of a file, or of all blocks that have one checksum.
+pub(super) fn length_of(volume: &Volume, geometry: &Geometry, block: &DamagedBlock) -> usize {
+    symlink_length(volume, block).unwrap_or_else(|| length_bytes(block.structure, geometry))
 }
 
 /// `None` if a sector is unreadable: its contents must not be guessed.
@@ -179,7 +144,8 @@ fn bytes_of(stage: &Stage, block: &DamagedBlock, length: usize) -> Option<Vec<u8
 /// Whether a block with a right checksum says all that others say of it.
 fn is_whole(stage: &Stage, pieces: &mut Pieces<'_>, block: &DamagedBlock, bytes: &[u8]) -> bool {
     let geometry = stage.geometry();
-    let fields = identity(block.structure, block, geometry).zip(pieces.of(block, block.structure));
+    let fields = of_file_block(block.structure, (block.inode, block.sector), geometry)
+        .zip(pieces.of(block, block.structure));
     let Some((identity, pieces)) = fields else { return false };
     let mut wanted = bytes.to_vec();
     let is_changed = identity.iter().chain(pieces.iter().flatten()).any(|field| field.put(&mut wanted));
@@ -246,23 +212,6 @@ struct Mended {
     done: Done,
 }
 
-/// What a block may be that was looked for as one of these.
-fn structures_of(structure: Structure) -> &'static [Structure] {
-    use Structure as S;
-    match structure {
-        S::DirectoryAnyData | S::DirectoryBlock | S::DirectoryData => &[S::DirectoryBlock, S::DirectoryData],
-        S::DirectoryAnyIndex | S::DirectoryLeaf | S::DirectoryLeafNode | S::DirectoryNode => {
-            &[S::DirectoryLeaf, S::DirectoryLeafNode, S::DirectoryNode]
-        }
-        S::AttributeAnyIndex | S::AttributeLeaf | S::AttributeNode => &[S::AttributeLeaf, S::AttributeNode],
-        S::DirectoryFreeIndex => &[S::DirectoryFreeIndex],
-        S::AttributeRemoteValue => &[S::AttributeRemoteValue],
-        S::Symlink => &[S::Symlink],
-        S::ExtentMap => &[S::ExtentMap],
-        _ => &[],
-    }
-}
-
 fn mend_as(
     stage: &Stage,
     pieces: &mut Pieces<'_>,
@@ -274,7 +223,8 @@ fn mend_as(
     let geometry = stage.geometry();
     let checksum_offset = checksum_offset_of(structure)?;
     let mut bytes = found.to_vec();
-    let [magic, uuid_high, uuid_low, owner, place] = identity(structure, block, geometry)?;
+    let [magic, uuid_high, uuid_low, owner, place] =
+        of_file_block(structure, (block.inode, block.sector), geometry)?;
     let claimed = own_place(&bytes, &place);
     let wrong_uuid = uuid_high.put(&mut bytes) | uuid_low.put(&mut bytes);
     let wrong_place = place.put(&mut bytes);
@@ -302,34 +252,6 @@ fn mend_as(
     }
     let is_sound = verify(structure, &bytes, &context).is_ok();
     (is_sound && bytes != found).then_some(Mended { structure, bytes, done: Done::default() })
-}
-
-/// Magic number, both halves of the uuid, owner and place.
-fn identity(structure: Structure, block: &DamagedBlock, geometry: &Geometry) -> Option<[Field; 5]> {
-    use Structure as S;
-    // Lengths of the magic number, then where it, the uuid, the owner and the place lie.
-    let (length, magic, magic_at, uuid_at, owner_at, place_at) = match structure {
-        S::DirectoryBlock => (4, directory::block::MAGIC, 0, 24, 40, 8),
-        S::DirectoryData => (4, directory::data::MAGIC, 0, 24, 40, 8),
-        S::DirectoryFreeIndex => (4, directory::free_index::MAGIC, 0, 24, 40, 8),
-        S::DirectoryLeaf => (2, directory::leaf::SINGLE_MAGIC.into(), 8, 32, 48, 16),
-        S::DirectoryLeafNode => (2, directory::leaf::NODE_MAGIC.into(), 8, 32, 48, 16),
-        S::AttributeLeaf => (2, attribute::leaf::MAGIC.into(), 8, 32, 48, 16),
-        S::DirectoryNode | S::AttributeNode => (2, node::MAGIC.into(), 8, 32, 48, 16),
-        S::Symlink => (4, symlink::MAGIC, 0, 16, 32, 40),
-        S::AttributeRemoteValue => (4, remote::MAGIC, 0, 16, 32, 40),
-        S::ExtentMap => (4, btree::extent_map::MAGIC, 0, 40, 56, 24),
-        _ => return None,
-    };
-    let (high, low) = geometry.metadata_uuid.0.split_first_chunk::<8>()?;
-    let low = low.first_chunk::<8>()?;
-    Some([
-        field(magic_at, length, magic.into()),
-        field(uuid_at, 8, u64::from_be_bytes(*high)),
-        field(uuid_at + 8, 8, u64::from_be_bytes(*low)),
-        field(owner_at, 8, block.inode.get()),
-        field(place_at, 8, block.sector.get()),
-    ])
 }
 
 fn own_place(bytes: &[u8], place: &Field) -> Option<Sector> {
@@ -408,7 +330,7 @@ impl<'v> Pieces<'v> {
     }
 
     /// First byte and length of what a block holds, as fields: nothing for other structures; `None` where it is not known.
-    fn of(&mut self, block: &DamagedBlock, structure: Structure) -> Option<[Option<Field>; 2]> {
+    pub(super) fn of(&mut self, block: &DamagedBlock, structure: Structure) -> Option<[Option<Field>; 2]> {
         let (start, length) = match structure {
             Structure::Symlink => symlink_piece(self.volume, block)?,
             Structure::AttributeRemoteValue => {

@@ -17,7 +17,7 @@
 //! | [`action`] | what a repair does, in sentences and as fields |
 //! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
-//! | [`bit_flips`] | structures of which one bit has changed |
+//! | [`bit_flips`] | structures of which little has changed, as the checksum tells |
 //! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
 //! | [`identity`] | whose a block of a file is |
@@ -102,6 +102,7 @@ pub mod weighing;
 pub(crate) mod work;
 
 use action::Action;
+use bit_flips::{Asked, BitFlips};
 use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
 use signature::{Signature, sum_of};
@@ -170,6 +171,7 @@ pub fn repair_with_progress(
         unread: BTreeSet::new(),
         given_up: BTreeSet::new(),
         undecided_maps: Undecided::new(),
+        bit_flips: BitFlips::default(),
         done: HashSet::new(),
         findings: None,
     };
@@ -234,6 +236,7 @@ struct Repair<'r> {
     given_up: BTreeSet<InodeNumber>,
     /// Extent maps that stay although the reverse map contradicts them.
     undecided_maps: Undecided,
+    bit_flips: BitFlips,
     /// Sums of the actions of earlier passes.
     done: HashSet<u64>,
     /// Of the first check.
@@ -461,7 +464,10 @@ impl<'r> Repair<'r> {
         for block in &work.absurd_lsns {
             lsn::clear(stage, block, &mut self.actions)?;
         }
-        bit_flips::correct(volume, stage, &work.suspects, &mut self.actions)?;
+        if work.primary_superblock {
+            self.bit_flips.correct_superblock(stage, &mut self.actions)?;
+        }
+        self.bit_flips.correct(volume, stage, &work.suspects, Asked::Proof, &mut self.actions)?;
         if !work.older.is_empty() {
             let log = self.log();
             let older = (work.older.as_slice(), &self.given_up);
@@ -518,7 +524,11 @@ impl<'r> Repair<'r> {
         if self.actions.len() > before {
             return Ok(true);
         }
-        if block_fields::seal_again(volume, stage, &blocks, &mut self.actions)? {
+        // What another damage may look like comes last.
+        let (suspects, asked) = (&work.suspects, Asked::Likelihood);
+        if self.bit_flips.correct(volume, stage, suspects, asked, &mut self.actions)?
+            || block_fields::seal_again(volume, stage, &blocks, &mut self.actions)?
+        {
             return Ok(true);
         }
         if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)?

@@ -2,6 +2,7 @@
 
 mod holes;
 mod lost_clusters;
+mod proof;
 mod survey;
 
 use std::{
@@ -34,6 +35,7 @@ use self::{
 };
 use super::{
     action::{Action, InodeSource},
+    bit_flips::BitFlips,
     conflicts,
     stage::Stage,
     work::Work,
@@ -110,6 +112,7 @@ pub(super) fn repair(
             partial: RefCell::default(),
             spare: SpareBlocks::new(volume),
             freed: BTreeSet::new(),
+            bit_flips: BitFlips::default(),
             actions,
         }
         .run()
@@ -170,6 +173,7 @@ struct Gathering<'g> {
     spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
+    bit_flips: BitFlips,
     actions: &'g mut Vec<Action>,
 }
 
@@ -326,6 +330,7 @@ impl Gathering<'_> {
                     chunk.set_in_use(index);
                 } else if has(open) && chunk.chunk.exists(index) {
                     let inode = visit_inode(self.volume, group, chunk.chunk, index);
+                    let inode = self.proved(group, chunk.chunk, inode)?;
                     self.inode(&mut chunk, inode)?;
                 }
             }

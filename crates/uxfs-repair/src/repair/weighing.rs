@@ -129,9 +129,9 @@ pub const TABLE: [Weighing; 42] = [
     ),
     row(
         Rule::ChangedBit,
-        "a structure that is sound with one bit changed, and whose checksum is right then",
-        "the checksum",
-        "each bit changes the checksum in a way of its own; two or three changed bits are never taken for one",
+        "a structure whose checksum is right, and that is sound, once what is known of it is put in (magic number, uuid, owner, own number or place), with nothing else, one or two bits, or the bits of one byte changed",
+        "the checksum; two bits of a large structure that is sound without them only where the log has no copy",
+        "each bit changes the checksum in a way of its own; all the rest is proved then",
     ),
     row(
         Rule::LostWrite,
@@ -317,7 +317,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::QuotaRecord,
         "a damaged quota record",
-        "the checksum, with one bit flipped back; else its own limits, where no more than one other field is wrong; else a record without limits",
+        "the checksum, with known values put in and one or two bits flipped back; else its own limits, where no more than one other field is wrong; else a record without limits",
         "nothing repeats a limit; Linux gives up every record that fails its verifier",
     ),
     row(

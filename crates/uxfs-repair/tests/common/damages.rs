@@ -106,7 +106,7 @@ pub const FIELDS: &[Damage] = &[
     field("free-blocks", "default", &[FREE, "write -d core.nblocks 5"], &[74], "make free inode"),
     field("free-version", "default", &[FREE, "write -d core.version 0xf4"], &[74], "make free inode"),
     field("free-number", "default", &[FREE, "write -d v3.inumber 5"], &[74], "make free inode"),
-    field("free-checksum", "default", &[FREE, "write -c core.uid 5"], &[74], "make free inode"),
+    field("free-checksum", "default", &[FREE, "write -c core.uid 1431655765"], &[74], "make free inode"),
     field("free-next", "default", &[FREE, "write -d next_unlinked 5"], &[74], "make free inode"),
     field("free-flags", "default", &[FREE, "write -d core.flags 1"], &[75], "clear flags 0x1 "),
     field("bitmap-flag", "default", &[FILE, "write -d core.newrtbm 1"], &[75], "clear flags 0x4 "),

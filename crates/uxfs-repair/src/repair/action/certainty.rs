@@ -40,9 +40,20 @@ impl Action {
             | Self::InodeLost { .. }
             | Self::SymlinkLost { .. }
             | Self::LostAndFound { .. }
+            | Self::AccessList { removed: None, .. }
+            | Self::BlockField { removed: 1.., .. }
+            | Self::Attributes { is_any_lost: true, .. }
+            | Self::NewLog { is_unread: true, .. }
+            | Self::QuotaRecord { source: RecordSource::Nothing, .. }
             | Self::QuotaInode { .. } => Certainty::Loss,
-            _ if self.loses_a_part() => Certainty::Loss,
             _ if self.alternative().is_some() => Certainty::Guess,
+            _ => self.certainty_of_its_kind(),
+        }
+    }
+
+    /// How sure a change of this kind is where nothing is lost and nothing else may be true.
+    const fn certainty_of_its_kind(&self) -> Certainty {
+        match self {
             Self::PrimarySuperblock
             | Self::SuperblockFromLog
             | Self::SuperblockCopy { .. }
@@ -57,14 +68,21 @@ impl Action {
             | Self::Attributes { .. }
             | Self::NameAdded { .. }
             | Self::ParentPointerSet { .. } => Certainty::Restored,
-            Self::SuperblockFields | Self::SuperblockAttributes | Self::Counters => Certainty::Computed,
+            Self::SuperblockFields | Self::SuperblockAttributes => Certainty::Computed,
             Self::SuperblockInferred { .. }
             | Self::SuperblockByCopies
             | Self::SuperblockLog { .. }
             | Self::SuperblockRoot { .. }
             | Self::MetadataFlags { .. }
+            | Self::Counters
+            | Self::FilePartial { .. }
+            | Self::LostAndFound { .. }
+            | Self::QuotaInode { .. }
+            | Self::InodeLost { .. }
+            | Self::SymlinkLost { .. }
             | Self::LsnCleared { .. }
             | Self::BitFlippedBack { .. }
+            | Self::ProvedByChecksum { .. }
             | Self::NewLog { .. }
             | Self::Group { .. }
             | Self::BigTimes { .. }
@@ -101,18 +119,6 @@ impl Action {
         }
     }
 
-    /// Whether a part of what the change makes anew is gone.
-    fn loses_a_part(&self) -> bool {
-        matches!(
-            self,
-            Self::AccessList { removed: None, .. }
-                | Self::BlockField { removed: 1.., .. }
-                | Self::Attributes { is_any_lost: true, .. }
-                | Self::NewLog { is_unread: true, .. }
-                | Self::QuotaRecord { source: RecordSource::Nothing, .. }
-        )
-    }
-
     /// Of a guess: what is true if it is wrong.
     pub fn alternative(&self) -> Option<String> {
         match self.room() {
@@ -145,6 +151,9 @@ impl Action {
 
     fn alternative_of_block(&self) -> Option<String> {
         Some(match self {
+            Self::ProvedByChecksum { is_guess: true, .. } => {
+                "more than two bits of it changed, and its checksum is right by chance".into()
+            }
             Self::BlockChecksum { .. } => {
                 "bytes of it changed after the checksum was made; nothing tells which".into()
             }
@@ -283,7 +292,7 @@ impl Rejection {
                 because(*kept_by, *rejected_by)
             )),
             Self::Circle => Some("this name is right, and another one of the circle is wrong".into()),
-            Self::OfRoot | Self::OfOtherTree | Self::OfItself | Self::Incomplete => None,
+            Self::OfRoot | Self::OfItself | Self::Incomplete => None,
         }
     }
 }

@@ -175,6 +175,7 @@ impl Action {
         use {ObjectKind as O, Rule as R, Witness as W};
         match self {
             Self::BitFlippedBack { .. } => of("bit_flipped_back", O::Block, W::Checksum, R::ChangedBit),
+            Self::ProvedByChecksum { .. } => of("proved_by_checksum", O::Block, W::Checksum, R::ChangedBit),
             Self::BlockFromLog { .. } => of("block_from_log", O::Block, W::Log, R::FileBlock),
             Self::BlockMoved { .. } => of("block_moved", O::Block, W::Block, R::FileBlock),
             Self::OlderKept { .. } => of("older_kept", O::Block, W::None, R::LostWrite),
@@ -321,6 +322,15 @@ impl Action {
                 put("inode", inode.map(InodeNumber::get).into());
                 put("sector", sector.map(Sector::get).into());
                 put("bit", (*bit as u64).into());
+            }
+            Self::ProvedByChecksum { structure, inode, sector, fields, bits, is_guess } => {
+                put("structure", structure.name().into());
+                put("inode", inode.map(InodeNumber::get).into());
+                put("sector", sector.map(Sector::get).into());
+                put("fields", (*fields as u64).into());
+                put("first_bit", bits.first().map(|bit| *bit as u64).into());
+                put("bits", (bits.len() as u64).into());
+                put("is_guess", (*is_guess).into());
             }
             Self::NewLog { cycle, is_unread } => {
                 put("cycle", (*cycle).into());

@@ -33,7 +33,7 @@ rooms! {
     FileSystem: PrimarySuperblock, SuperblockFromLog, SuperblockInferred, SuperblockFields, SuperblockAttributes, SuperblockByCopies, SuperblockLog, SuperblockRoot, SuperblockCopy, Counters,
         LogReplayed, LogReplayedInPart, LsnCleared, NewLog, Group, InodeChunk;
     /// Structures with a checksum, mostly blocks of files.
-    Block: BitFlippedBack, BlockFromLog, BlockMoved, OlderKept, BlockField, BlockChecksum;
+    Block: BitFlippedBack, ProvedByChecksum, BlockFromLog, BlockMoved, OlderKept, BlockField, BlockChecksum;
     /// Whole inodes.
     Inode: InodeChecksum, InodeRebuilt, InodeLost, FreeInode, FilePartial, SymlinkLost, RealtimeInode, UnlinkedFreed;
     /// Fields of inodes.

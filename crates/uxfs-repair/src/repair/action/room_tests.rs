@@ -46,6 +46,14 @@ fn of_blocks_and_forks() -> Vec<Action> {
     let (structure, inode, sector, fork) = (STRUCTURE, INODE, SECTOR, Fork::Data);
     vec![
         Action::BitFlippedBack { structure, inode: Some(inode), sector: Some(sector), bit: 12 },
+        Action::ProvedByChecksum {
+            structure,
+            inode: Some(inode),
+            sector: Some(sector),
+            fields: 1,
+            bits: vec![7, 12],
+            is_guess: true,
+        },
         Action::BlockFromLog { structure, inode, sector },
         Action::BlockMoved { structure, inode, sector, from: Sector::new(99) },
         Action::OlderKept { structure, inode, sector },

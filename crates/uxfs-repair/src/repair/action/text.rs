@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use uxfs_format::{fault::Structure, inode::Fork};
+use uxfs_format::{
+    fault::Structure,
+    inode::Fork,
+    units::{InodeNumber, Sector},
+};
 
 use super::{Action, InodeSource, PointerCause, RecordSource, room::Room};
 use crate::finding::Name;
@@ -18,6 +22,24 @@ impl fmt::Display for Action {
             Room::Name => self.write_of_name(f),
             Room::Quota => self.write_of_quota(f),
         }
+    }
+}
+
+/// A structure and where it lies, with a space behind.
+fn write_structure(
+    f: &mut fmt::Formatter<'_>,
+    structure: Structure,
+    inode: Option<InodeNumber>,
+    sector: Option<Sector>,
+) -> fmt::Result {
+    write!(f, "{} ", structure.name())?;
+    if let Some(inode) = inode {
+        let of = if structure == Structure::Inode { "" } else { "of inode " };
+        write!(f, "{of}{inode} ")?;
+    }
+    match sector {
+        Some(sector) => write!(f, "at sector {sector} "),
+        None => Ok(()),
     }
 }
 
@@ -86,15 +108,26 @@ impl Action {
     fn write_of_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BitFlippedBack { structure, inode, sector, bit } => {
-                write!(f, "flip bit {bit} of the {} ", structure.name())?;
-                if let Some(inode) = inode {
-                    let of = if *structure == Structure::Inode { "" } else { "of inode " };
-                    write!(f, "{of}{inode} ")?;
-                }
-                if let Some(sector) = sector {
-                    write!(f, "at sector {sector} ")?;
-                }
+                write!(f, "flip bit {bit} of the ")?;
+                write_structure(f, *structure, *inode, *sector)?;
                 f.write_str("back: its checksum is right with that alone")
+            }
+            Self::ProvedByChecksum { structure, inode, sector, fields, bits, .. } => {
+                f.write_str("put ")?;
+                match fields {
+                    0 => {}
+                    1 => f.write_str("a known value")?,
+                    fields => write!(f, "{fields} known values")?,
+                }
+                if !bits.is_empty() {
+                    let bits: Vec<_> = bits.iter().map(ToString::to_string).collect();
+                    let (and, plural) =
+                        (if *fields > 0 { " and " } else { "" }, if bits.len() == 1 { "" } else { "s" });
+                    write!(f, "{and}bit{plural} {}", bits.join(", "))?;
+                }
+                f.write_str(" of the ")?;
+                write_structure(f, *structure, *inode, *sector)?;
+                f.write_str("right: its checksum is right with that alone")
             }
             Self::BlockFromLog { structure, inode, sector } => {
                 let structure = structure.name();
