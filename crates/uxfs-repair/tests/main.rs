@@ -24,3 +24,4 @@ mod repaired;
 mod sound;
 mod superblock_lies;
 mod threads;
+mod unproved;

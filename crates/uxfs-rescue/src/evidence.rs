@@ -135,6 +135,7 @@ impl Evidence {
             | Action::BlockFromLog { inode, .. } => (inode, log),
             Action::InodeRebuilt { inode, .. }
             | Action::InodeMended { inode, .. }
+            | Action::InodeUnproved { inode, .. }
             | Action::InodeChecksum { inode }
             | Action::BlockChecksum { inode, .. }
             | Action::ProvedByChecksum { inode: Some(inode), is_guess: true, .. }
@@ -302,6 +303,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::BlockField { .. }
         | Action::InodeLost { .. }
         | Action::InodeMended { .. }
+        | Action::InodeUnproved { .. }
         | Action::FreeInode { .. }
         | Action::InodeFlags { .. }
         | Action::InodeTimes { .. }

@@ -37,7 +37,7 @@ use crate::repair::{
 };
 
 /// Makes the extent maps among those of `inodes` anew that the reverse map is believed against. `log` is the device with the log as it
-/// was found, where its copies may be used. `undecided` gets the forks of which nothing tells. Gives whether there were any.
+/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum. `undecided` gets the forks of which nothing tells. Gives whether there were any.
 ///
 /// # Errors
 /// The device.
@@ -45,11 +45,17 @@ pub(crate) fn follow_reverse_map(
     volume: &Volume,
     stage: &Stage,
     log: Option<&dyn BlockDevice>,
-    inodes: &BTreeSet<InodeNumber>,
+    (inodes, unproved): (&BTreeSet<InodeNumber>, &BTreeSet<InodeNumber>),
     actions: &mut Vec<Action>,
     undecided: &mut Undecided,
 ) -> Result<bool> {
-    if inodes.is_empty() || !volume.geometry().features.has_reverse_map() {
+    if !volume.geometry().features.has_reverse_map() {
+        return Ok(false);
+    }
+    if unproved::follow(volume, stage, unproved, actions)? {
+        return Ok(true);
+    }
+    if inodes.is_empty() {
         return Ok(false);
     }
     let (before, spare) = (actions.len(), SpareBlocks::new(volume));
@@ -296,6 +302,7 @@ fn merge(runs: &mut Vec<Range<u64>>) {
 
 mod block_counts;
 mod contents;
+mod unproved;
 
 #[cfg(test)]
 mod tests {

@@ -1,37 +1,41 @@
 //! Mending single fields of inodes: what is wrong about them has a neutral value, so that the inode need not be given up.
 
+use std::collections::BTreeSet;
+
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     btree::extent_map::{Extent, ExtentRecord},
+    checksum,
     features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
-    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2, verify_inode},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2, core, verify_inode},
     units::InodeNumber,
 };
 use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
 
 use super::{
     fields,
-    gather::{change_core, make_free, read_inode},
+    gather::{change_core, make_free, put_inode, read_inode},
     neutral,
     witnesses::copies_of,
 };
 use crate::{
     extent_map, metadata_directory,
-    repair::{action::Action, misplaced::number_elsewhere, stage::Stage, work::Work},
+    repair::{action::Action, identity::of_inode, misplaced::number_elsewhere, stage::Stage, work::Work},
 };
 
 /// An extent as it lies in an inode.
 const EXTENT_BYTES: usize = 16;
 
 /// Mends the inodes of `work` as far as that is possible. Gives whether something was changed. Damaged inodes that the log has are left to
-/// [`rebuild`](super::rebuild).
+/// [`rebuild`](super::rebuild). `unproved` gets those that are kept with a wrong checksum.
 pub(crate) fn mend(
     volume: &Volume,
     stage: &Stage,
     work: &Work,
     log: Option<&dyn BlockDevice>,
+    unproved: &mut BTreeSet<InodeNumber>,
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
     let before = actions.len();
@@ -60,20 +64,35 @@ pub(crate) fn mend(
     };
     for inode in work.damaged_inodes.iter().filter(|inode| !is_logged(inode)) {
         let bytes = read_inode(stage, *inode)?;
-        if let Some((mended, fault)) = neutral_inode(bytes, *inode, (volume, stage), work) {
-            let size_bytes = InodeCore::SIZE_BYTES;
-            change_core(stage, *inode, |core, forks| {
-                if let (Some(new), Some(new_forks)) =
-                    (InodeCore::prefix_of(&mended), mended.get(size_bytes..))
-                {
-                    *core = *new;
-                    forks.copy_from_slice(new_forks);
-                }
-            })?;
+        let is_sealed = checksum::check(&bytes, core::CHECKSUM_OFFSET_BYTES).is_ok();
+        if let Some(sealed) = sealed_inode(&bytes, *inode, stage.geometry()) {
+            put_inode(stage, *inode, &sealed)?;
+            actions.push(Action::InodeChecksum { inode: *inode });
+        } else if let Some((mended, fault)) = neutral_inode(bytes, *inode, (volume, stage), work) {
+            put_inode(stage, *inode, &mended)?;
             actions.push(Action::InodeMended { inode: *inode, fault });
+        } else {
+            continue;
         }
+        unproved.extend(Some(*inode).filter(|_| !is_sealed));
     }
     Ok(actions.len() > before)
+}
+
+/// The bytes of an inode in use that is sound but for its checksum, with the right one.
+fn sealed_inode(bytes: &[u8], inode: InodeNumber, geometry: &Geometry) -> Option<Vec<u8>> {
+    let mut sealed = bytes.to_vec();
+    checksum::seal(&mut sealed, core::CHECKSUM_OFFSET_BYTES);
+    let is_in_use = verify_inode(&sealed, inode, geometry).is_ok_and(|core| !core.is_free());
+    (is_in_use && sealed != bytes).then_some(sealed)
+}
+
+/// Puts in what is known of an inode whose checksum is wrong, where it has most of that, and seals it. Gives whether it has.
+fn put_known_values(bytes: &mut [u8], inode: InodeNumber, geometry: &Geometry) -> bool {
+    let known = of_inode(inode, geometry);
+    let wrong = known.iter().filter(|field| field.put(bytes)).count();
+    checksum::seal(bytes, core::CHECKSUM_OFFSET_BYTES);
+    wrong.saturating_mul(2) <= known.len()
 }
 
 /// The bytes of a damaged inode with neutral values, which pass the verifier, and what was wrong first.
@@ -91,6 +110,10 @@ fn neutral_inode(
     }
     if other.is_some() && is_internal(volume, inode) {
         // An empty one is right in any case: without a realtime section they hold nothing.
+        return None;
+    }
+    let is_sealed = checksum::check(&bytes, core::CHECKSUM_OFFSET_BYTES).is_ok();
+    if !is_sealed && !put_known_values(&mut bytes, inode, geometry) {
         return None;
     }
     let is_made = neutral::make(&mut bytes, inode, geometry);

@@ -10,4 +10,5 @@ mod neutral;
 pub(crate) mod rebuild;
 mod remains;
 pub(crate) mod told;
+pub(crate) mod unproved;
 pub(crate) mod witnesses;

@@ -10,6 +10,7 @@ use std::{cell::RefCell, collections::BTreeSet};
 
 use uxfs_engine::inode::{create::feature_flags2, edit::room::default_attribute_offset_bytes};
 use uxfs_format::{
+    btree::extent_map::Extent,
     directory::{self, shortform_edit},
     field_table::OnDisk,
     geometry::Geometry,
@@ -298,18 +299,7 @@ impl Rebuilder<'_> {
                 let Some(inode) = self.decoded(number)? else { return Ok(0) };
                 self.symlink_bytes(&inode)
             }
-            FileType::Regular => {
-                let written = data.extents.iter().filter(|extent| !extent.is_unwritten);
-                let Some(last) = written.max_by_key(|extent| extent.file_block) else { return Ok(0) };
-                let mut bytes = vec![0; geometry.block_size()];
-                let start =
-                    FsBlock::new(last.start.get().saturating_add(last.length_blocks.saturating_sub(1)));
-                let used = self
-                    .read_block(start, &mut bytes)
-                    .and_then(|()| bytes.iter().rposition(|byte| *byte != 0))
-                    .map_or(block_bytes, |last| last as u64 + 1);
-                last.end().get().saturating_sub(1).saturating_mul(block_bytes).saturating_add(used)
-            }
+            FileType::Regular => end_of_contents(self.volume, &data.extents),
             _ => 0,
         })
     }
@@ -327,8 +317,7 @@ impl Rebuilder<'_> {
     }
 
     fn read_block(&self, block: FsBlock, bytes: &mut [u8]) -> Option<()> {
-        let sector = self.stage.geometry().sector_of_block(block)?;
-        self.volume.device().read(Geometry::byte_of_sector(sector), bytes).ok()
+        read_block(self.volume, block, bytes)
     }
 
     /// Writes a fork from the reverse map. Gives whether that is possible.
@@ -413,6 +402,24 @@ impl Rebuilder<'_> {
         let core = verify_inode(&bytes, number, geometry).ok().filter(|core| !core.is_free());
         Ok(core.and_then(|core| Inode::decode(&bytes, core, geometry)))
     }
+}
+
+fn read_block(volume: &Volume, block: FsBlock, bytes: &mut [u8]) -> Option<()> {
+    let sector = volume.geometry().sector_of_block(block)?;
+    volume.device().read(Geometry::byte_of_sector(sector), bytes).ok()
+}
+
+/// Where the contents of a regular file with these extents end: behind the last byte of the last written block that is not zero.
+pub(super) fn end_of_contents(volume: &Volume, extents: &[Extent]) -> u64 {
+    let block_bytes = volume.geometry().block_size() as u64;
+    let written = extents.iter().filter(|extent| !extent.is_unwritten);
+    let Some(last) = written.max_by_key(|extent| extent.file_block) else { return 0 };
+    let mut bytes = vec![0; volume.geometry().block_size()];
+    let start = FsBlock::new(last.start.get().saturating_add(last.length_blocks.saturating_sub(1)));
+    let used = read_block(volume, start, &mut bytes)
+        .and_then(|()| bytes.iter().rposition(|byte| *byte != 0))
+        .map_or(block_bytes, |last| last as u64 + 1);
+    last.end().get().saturating_sub(1).saturating_mul(block_bytes).saturating_add(used)
 }
 
 /// What the owner alone may do; the permissions of symbolic links mean nothing.

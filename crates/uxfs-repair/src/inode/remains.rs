@@ -66,8 +66,12 @@ impl Rebuilder<'_> {
         let geometry = self.stage.geometry();
         let mut bytes = before.to_vec();
         let core = InodeCore::prefix_of_mut(&mut bytes)?;
+        let is_overwritten = core.mode.get() & !PERMISSIONS != 0;
         let permissions = match core.mode.get() & PERMISSIONS {
             _ if core.flags2().contains(InodeFlags2::METADATA) => 0,
+            // Bits of a type that does not exist say that the whole field is something else.
+            _ if is_overwritten && number != geometry.root_inode => private_permissions(kind),
+            _ if is_overwritten => 0o755,
             // They say as little as possible; the root directory is open to all.
             0 if number == geometry.root_inode => 0o755,
             0 => private_permissions(kind),

@@ -83,15 +83,26 @@ pub(super) fn candidates(
             core.flags2.set(core.flags2().difference(InodeFlags2::METADATA).bits());
         })],
         F::UnknownFormat { .. }
+        | F::LocalWithExtents { .. }
         | F::Format { .. }
         | F::LocalRegularFile
-        | F::LocalWithExtents { .. }
         | F::MetadataBtreeForkOffset { .. }
         | F::MetadataBtreeWithoutFeature { .. }
         | F::MetadataBtreeFlag { .. }
-        | F::DeviceForkOffset { .. } => formats(bytes),
+        | F::DeviceForkOffset { .. } => of_format(bytes, fault, geometry),
         _ => Vec::new(),
     }
+}
+
+/// Its format is another one, or what it says about the fork is wrong.
+fn of_format(bytes: &[u8], fault: &InodeFault, geometry: &Geometry) -> Vec<Vec<u8>> {
+    let mut all = match fault {
+        InodeFault::UnknownFormat { fork: Fork::Attribute, .. } => fork_offsets(bytes, geometry),
+        InodeFault::LocalWithExtents { .. } => without_extents(bytes).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    all.extend(formats(bytes));
+    all
 }
 
 /// Its extents are counted in a field of the other width, or not at all, or it has no btree.
@@ -185,7 +196,8 @@ fn blocks_of_counted(bytes: &[u8], geometry: &Geometry) -> Option<u64> {
     blocks_of(Fork::Data, data)?.checked_add(blocks_of(Fork::Attribute, attributes)?)
 }
 
-/// Other numbers of extents: as many as lie in the fork, one behind the other in the file, and are as many blocks as the inode counts.
+/// Other numbers of extents: as many as lie in the fork, one behind the other in the file, and are as many blocks as the inode counts; or
+/// none.
 fn counts(bytes: &[u8], geometry: &Geometry) -> Vec<Vec<u8>> {
     let Some(core) = InodeCore::prefix_of(bytes) else { return Vec::new() };
     let room = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
@@ -213,6 +225,7 @@ fn counts(bytes: &[u8], geometry: &Geometry) -> Vec<Vec<u8>> {
             }
         }
     }
+    all.extend(without_extents(bytes));
     all
 }
 
@@ -254,15 +267,41 @@ fn formats(bytes: &[u8]) -> Vec<Vec<u8>> {
     changed.collect()
 }
 
-/// Other places where the attribute fork may begin: those at which there is one.
+/// Without extents and blocks, where both forks have their contents in the inode.
+fn without_extents(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut changed = bytes.to_vec();
+    let core = InodeCore::prefix_of_mut(&mut changed)?;
+    let is_inside = |fork| matches!(core.fork_format(fork), Some(ForkFormat::Local | ForkFormat::Device));
+    let has_attributes = core.fork_offset != 0;
+    if !is_inside(Fork::Data) || has_attributes && !is_inside(Fork::Attribute) {
+        return None;
+    }
+    set_extent_count(core, Fork::Data, 0);
+    set_extent_count(core, Fork::Attribute, 0);
+    core.blocks.set(0);
+    Some(changed)
+}
+
+/// Other places where the attribute fork may begin: those at which there is one. Where its format is none, it may be a list in the inode; and
+/// where there is no list, there may be no fork.
 fn fork_offsets(bytes: &[u8], geometry: &Geometry) -> Vec<Vec<u8>> {
     let most = forks(bytes).len() / FORK_UNIT_BYTES;
-    let places = (1..most).filter_map(|place| {
+    let has_format =
+        InodeCore::prefix_of(bytes).is_some_and(|core| core.fork_format(Fork::Attribute).is_some());
+    let with = |place: usize, format: ForkFormat| {
         let mut changed = bytes.to_vec();
-        InodeCore::prefix_of_mut(&mut changed)?.fork_offset = u8::try_from(place).ok()?;
+        let core = InodeCore::prefix_of_mut(&mut changed)?;
+        core.fork_offset = u8::try_from(place).ok()?;
+        if !has_format {
+            core.attribute_format = format.code();
+        }
         (has_attributes(&changed) && is_in_use(&changed, geometry)).then_some(changed)
-    });
-    places.collect()
+    };
+    let mut places: Vec<_> = (1..most).filter_map(|place| with(place, ForkFormat::Local)).collect();
+    if !has_format {
+        places.extend(with(0, ForkFormat::Extents));
+    }
+    places
 }
 
 /// Whether the attribute fork of an inode holds attributes, where its format says that they lie in the inode.

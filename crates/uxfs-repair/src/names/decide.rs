@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use uxfs_format::{directory::is_valid_name, inode::FileType, quota::QuotaKind, units::InodeNumber};
 
 use super::{
-    facts::{Facts, Link, Witnesses},
+    facts::{Facts, InodeFact, Link, Witnesses},
     rejection::{Rejection, Strength},
     strays::{self, Stray},
 };
@@ -69,6 +69,7 @@ impl<'f> Decider<'f> {
         self.choose_inodes_of_names();
         self.name_metadata_directories();
         self.join_halves();
+        self.drop_unproved();
         self.follow_types();
         self.choose_names_of_directories();
         self.take_strays();
@@ -260,16 +261,9 @@ impl<'f> Decider<'f> {
     /// One entry alone and one parent pointer alone of an inode that has fewer links than names are one name, of which one side is
     /// wrong.
     fn join_halves(&mut self) {
-        let mut names: BTreeMap<InodeNumber, Vec<(InodeNumber, Name, Strength)>> = BTreeMap::new();
-        for ((directory, name), inode) in &self.decision.links {
-            let (_, _, strength) = self.weight(*directory, name, *inode);
-            names.entry(*inode).or_default().push((*directory, name.clone(), strength));
-        }
-        for (inode, names) in names {
-            let Some(fact) = self.facts.inodes.get(&inode) else { continue };
-            let excess = names.len().saturating_sub(fact.link_count.max(1) as usize);
-            let is_counted = !self.facts.uncounted.contains(&inode);
-            if fact.file_type == FileType::Directory || excess == 0 || !is_counted {
+        for (inode, names) in self.names_of_files() {
+            let excess = self.excess(inode, names.len());
+            if excess == 0 {
                 continue;
             }
             let entries = names.iter().filter(|(_, _, strength)| *strength == Strength::Entry);
@@ -286,10 +280,75 @@ impl<'f> Decider<'f> {
                 let is_doubtful = self.facts.damaged_directories.contains(directory)
                     || is_text(other_name) && !is_text(name)
                     || has_hash(Strength::Pointer) && !has_hash(Strength::Entry);
+                // One of them may lie in an inode with a wrong checksum.
+                let is_doubtful = match self.are_unproved(*directory, inode) {
+                    (true, false) => true,
+                    (false, true) => false,
+                    _ => is_doubtful,
+                };
                 match is_doubtful {
                     true => self.reject_for(&entry, &pointer, inode),
                     false => self.reject_for(&pointer, &entry, inode),
                 }
+            }
+        }
+    }
+
+    /// All names of each inode that is no directory.
+    fn names_of_files(&self) -> BTreeMap<InodeNumber, Vec<(InodeNumber, Name, Strength)>> {
+        let mut names: BTreeMap<InodeNumber, Vec<_>> = BTreeMap::new();
+        for ((directory, name), inode) in &self.decision.links {
+            let fact = self.facts.inodes.get(inode);
+            if fact.is_some_and(|fact| fact.file_type != FileType::Directory) {
+                let (_, _, strength) = self.weight(*directory, name, *inode);
+                names.entry(*inode).or_default().push((*directory, name.clone(), strength));
+            }
+        }
+        names
+    }
+
+    /// How many of its names an inode has too many. The link count of one with a wrong checksum says nothing: all may be.
+    fn excess(&self, inode: InodeNumber, names: usize) -> usize {
+        let Some(fact) = self.facts.inodes.get(&inode) else { return 0 };
+        match (self.facts.uncounted.contains(&inode), self.facts.unproved.contains(&inode)) {
+            (true, _) => 0,
+            (false, true) => names.saturating_sub(1),
+            (false, false) => names.saturating_sub(fact.link_count.max(1) as usize),
+        }
+    }
+
+    /// Whether the entries of a directory lie in an inode with a wrong checksum, and whether the parent pointers of an inode do.
+    fn are_unproved(&self, directory: InodeNumber, inode: InodeNumber) -> (bool, bool) {
+        let is_unproved = |inode, has_hashes: fn(&InodeFact) -> bool| {
+            let fact = self.facts.inodes.get(&inode);
+            self.facts.unproved.contains(&inode) && fact.is_none_or(|fact| !has_hashes(fact))
+        };
+        (
+            is_unproved(directory, |fact| fact.has_hashed_entries),
+            is_unproved(inode, |fact| fact.has_hashed_pointers)
+                || self.facts.unproved_leaves.contains(&inode),
+        )
+    }
+
+    /// With parent pointers: a name that only an inode with a wrong checksum says goes, where its file has others, and has too many.
+    fn drop_unproved(&mut self) {
+        let is_all_proved = self.facts.unproved.is_empty() && self.facts.unproved_leaves.is_empty();
+        if is_all_proved || !self.facts.has_parent_pointers {
+            return;
+        }
+        for (inode, names) in self.names_of_files() {
+            let is_unproved = |(directory, _, strength): &(InodeNumber, Name, Strength)| {
+                let (entry, pointer) = self.are_unproved(*directory, inode);
+                *strength == Strength::Entry && entry || is_pointer(*strength) && pointer
+            };
+            let excess = self.excess(inode, names.len());
+            let (unproved, proved): (Vec<_>, Vec<_>) = names.into_iter().partition(is_unproved);
+            let Some((directory, name, _)) = proved.into_iter().max_by_key(|(_, _, strength)| *strength)
+            else {
+                continue;
+            };
+            for (of, unproved, _) in unproved.into_iter().take(excess) {
+                self.reject_for(&(of, unproved), &(directory, name.clone()), inode);
             }
         }
     }

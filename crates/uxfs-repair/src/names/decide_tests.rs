@@ -349,3 +349,31 @@ fn an_inode_that_was_made_up_has_as_many_names_as_are_known() {
         ]
     );
 }
+
+/// Of a directory in an inode with a wrong checksum, the names that parent pointers say are believed; of such a file, those of entries.
+#[test]
+fn what_an_inode_with_a_wrong_checksum_says_is_believed_last() {
+    let mut case = Case::new();
+    case.file(200);
+    case.directory(300, ROOT);
+    case.both(ROOT, "directory", 300);
+    case.entry(300, "wrong", 200, FileType::Regular);
+    case.pointer(300, "right", 200);
+    assert_eq!(case.links()[1..], [link(300, "wrong", 200)], "the entry, where nothing else tells");
+    case.facts.unproved.insert(number(300));
+    assert_eq!(case.links()[1..], [link(300, "right", 200)]);
+    // The other half lies in it: its link count is no witness either.
+    case.facts.unproved = BTreeSet::from([number(200)]);
+    case.facts.inodes.get_mut(&number(200)).unwrap().link_count = 7;
+    assert_eq!(case.links()[1..], [link(300, "wrong", 200)]);
+    // Halves that have nothing in common.
+    let mut case = Case::new();
+    case.file(200);
+    case.directory(300, ROOT);
+    case.both(ROOT, "directory", 300);
+    case.both(ROOT, "file", 200);
+    case.entry(300, "wrong", 200, FileType::Regular);
+    assert_eq!(case.links().len(), 3, "a name that nothing contradicts stays");
+    case.facts.unproved.insert(number(300));
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "file", 200)]);
+}

@@ -74,6 +74,10 @@ pub(crate) struct Facts {
     pub damaged_directories: BTreeSet<InodeNumber>,
     /// Inodes that were made again from what names them: how many links they had is not known.
     pub uncounted: BTreeSet<InodeNumber>,
+    /// Inodes that were kept with a wrong checksum: names and parent pointers in them are believed last.
+    pub unproved: BTreeSet<InodeNumber>,
+    /// Inodes with a leaf of attributes that was kept with a wrong checksum: the same of their parent pointers.
+    pub unproved_leaves: BTreeSet<InodeNumber>,
     /// Regular files of which something is missing.
     pub partial: BTreeSet<InodeNumber>,
     /// Inodes that are free or lost, and have a place: a directory can be made there again.

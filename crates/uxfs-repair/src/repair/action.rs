@@ -6,6 +6,8 @@
 //! | [`room`] | what a change is about: the list of all kinds, by which the others are divided |
 //! | [`text`] | the sentences |
 //! | [`description`] | the same for programs: object, witness, rule, fields |
+//! | [`map_witness`] | what decides between an extent map and the reverse map |
+//! | [`changed_field`] | a field of an inode that gets another value |
 //! | [`inode_source`] | from what an inode was made again |
 //! | [`certainty`] | how sure a change is, and what else may be true |
 
@@ -20,59 +22,18 @@ pub use crate::names::rejection::{Rejection, Strength};
 use crate::{finding::Name, geometry::Witnesses};
 
 pub mod certainty;
+pub mod changed_field;
 pub mod description;
 pub mod inode_source;
+pub mod map_witness;
 mod room;
 mod text;
 
 pub use certainty::Certainty;
+pub use changed_field::ChangedField;
 pub use description::{Description, ObjectKind, Witness};
 pub use inode_source::{Inference, InodeSource, TypeSource};
-
-/// What decides between an extent map and the reverse map. Programs may rely on [`name`](Self::name).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MapWitness {
-    /// The copy of the inode in the log.
-    Log,
-    /// The number of blocks that the inode counts.
-    BlockCount,
-    /// The free space btree.
-    FreeSpace,
-    /// The free space and the reference counts: how many owners blocks have.
-    BlockOwners,
-    /// The size of the file.
-    Size,
-    /// The blocks, which say whose they are.
-    Contents,
-}
-
-impl MapWitness {
-    /// As a word for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::BlockCount => "block_count",
-            Self::FreeSpace => "free_space",
-            Self::BlockOwners => "block_owners",
-            Self::Size => "size",
-            Self::Contents => "contents",
-        }
-    }
-
-    const fn subject(self) -> &'static str {
-        match self {
-            Self::Log => "the copy of the inode in the log",
-            Self::BlockCount => "the block count of the inode",
-            Self::FreeSpace => "the free space",
-            Self::BlockOwners => {
-                "the number of owners that the free space and the reference counts give to the blocks"
-            }
-            Self::Size => "the size of the file",
-            Self::Contents => "the contents of the blocks",
-        }
-    }
-}
+pub use map_witness::MapWitness;
 
 /// Why a parent pointer is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +56,14 @@ impl Action {
             | Self::BlockField { sector, .. }
             | Self::BlockChecksum { sector, .. }
             | Self::BlockFromLog { sector, .. } => Some(*sector),
+            _ => None,
+        }
+    }
+
+    /// The inode that loses flags which it may not have.
+    pub(crate) fn inode_of_flags(&self) -> Option<InodeNumber> {
+        match self {
+            Self::InodeFlags { inode, .. } => Some(*inode),
             _ => None,
         }
     }
@@ -232,6 +201,13 @@ pub enum Action {
     InodeChecksum {
         /// The inode.
         inode: InodeNumber,
+    },
+    /// Fields of an inode that was kept with a wrong checksum get the values that sound structures say, or neutral ones.
+    InodeUnproved {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which fields.
+        fields: Vec<ChangedField>,
     },
     /// An inode that was gone is made again.
     InodeRebuilt {

@@ -64,12 +64,13 @@ pub(super) struct Conflicts {
 }
 
 /// Finds blocks that several of these mappings have. `fixed`: structures of the group. `sharing`: inodes whose data may be shared.
+/// `unproved`: inodes that were kept with a wrong checksum.
 pub(super) fn find(
     volume: &Volume,
     group: AgNumber,
     files: &[Mapping],
     fixed: &[Mapping],
-    sharing: &BTreeSet<InodeNumber>,
+    (sharing, unproved): (&BTreeSet<InodeNumber>, &BTreeSet<InodeNumber>),
 ) -> Conflicts {
     let has_reverse_map = volume.geometry().features.has_reverse_map();
     let has_reflink = volume.geometry().features.has_reflink();
@@ -94,7 +95,11 @@ pub(super) fn find(
         let is_told = has_reverse_map && !others.is_empty() && (is_fixed || !backed.is_empty());
         let (winners, others) = match is_told {
             true => (backed, others),
-            false => choose(volume, group, range, backed.into_iter().chain(others).collect(), is_fixed),
+            false if is_fixed => (Vec::new(), backed.into_iter().chain(others).collect()),
+            false => {
+                let named = owner_of_contents(volume, group, range.start);
+                choose(named, backed.into_iter().chain(others).collect(), unproved)
+            }
         };
         let kept_by = winners.iter().find_map(|claim| inode_of(claim));
         if others.is_empty() {
@@ -144,21 +149,19 @@ impl Contested {
     }
 }
 
-/// Winners and losers among forks of which the reverse map does not tell whose the blocks are.
+/// Winners and losers among forks of which the reverse map does not tell whose the blocks are: the one that the contents name wins, else
+/// the lowest one of those whose checksum was right.
 fn choose<'m>(
-    volume: &Volume,
-    group: AgNumber,
-    range: &Range<u32>,
+    named: Option<InodeNumber>,
     claims: Vec<&'m Mapping>,
-    is_fixed: bool,
+    unproved: &BTreeSet<InodeNumber>,
 ) -> (Vec<&'m Mapping>, Vec<&'m Mapping>) {
-    if is_fixed {
-        return (Vec::new(), claims);
-    }
-    let named = owner_of_contents(volume, group, range.start);
-    let of_named = claims.iter().filter(|claim| named.is_some() && inode_of(claim) == named);
-    let lowest = of_named.map(|claim| fork_of(claim)).min();
-    let winner = lowest.or_else(|| claims.iter().map(|claim| fork_of(claim)).min());
+    let is_proved = |claim: &Mapping| inode_of(claim).is_none_or(|inode| !unproved.contains(&inode));
+    let winner = claims
+        .iter()
+        .map(|claim| (!(named.is_some() && inode_of(claim) == named), !is_proved(claim), fork_of(claim)))
+        .min()
+        .map(|(_, _, fork)| fork);
     claims.into_iter().partition(|claim| Some(fork_of(claim)) == winner)
 }
 
@@ -376,6 +379,30 @@ mod tests {
         assert_eq!(kept(10, 98, 5), [(10, 98, 4)]);
         assert_eq!(kept(20, 100, 12), [(24, 104, 8)]);
         assert_eq!(kept(40, 111, 1), []);
+    }
+
+    #[test]
+    fn of_two_inodes_the_one_with_a_right_checksum_keeps_blocks() {
+        let of = |inode: u64| Mapping {
+            start: AgBlock::new(10),
+            length_blocks: 4,
+            owner: Owner::Inode(InodeNumber::new(inode)),
+            file_block: FileBlock::new(0),
+            is_attribute_fork: false,
+            is_extent_map_block: false,
+            is_unwritten: false,
+        };
+        let (low, high) = (of(131), of(200));
+        let winner = |named: Option<u64>, unproved: &[u64]| {
+            let unproved = unproved.iter().copied().map(InodeNumber::new).collect();
+            let (winners, _) = choose(named.map(InodeNumber::new), vec![&low, &high], &unproved);
+            winners.first().and_then(|winner| inode_of(winner)).map(InodeNumber::get)
+        };
+        assert_eq!(winner(None, &[]), Some(131));
+        assert_eq!(winner(None, &[131]), Some(200));
+        assert_eq!(winner(None, &[131, 200]), Some(131));
+        // The blocks themselves say more.
+        assert_eq!(winner(Some(131), &[131]), Some(131));
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl Action {
                 "a copy of a target or value: its checksum was wrong, and bytes of it may be"
             }
             Self::InodeMended { .. }
+            | Self::InodeUnproved { .. }
             | Self::InodeFlags { .. }
             | Self::InodeTimes { .. }
             | Self::SizeOfSpecialFile { .. }

@@ -35,6 +35,7 @@
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`told_by_log`] | facts that nothing but the log repeats |
+//! | [`unproved`] | inodes that were kept with a wrong checksum |
 //! | [`value_blocks`] | which blocks of a damaged value are damaged |
 //! | [`stage`] | where changes are kept until all of them have been checked |
 //! | [`staged`] | a repair that waits to be written |
@@ -97,6 +98,7 @@ pub(crate) mod stage;
 mod staged;
 mod superblocks;
 mod told_by_log;
+mod unproved;
 mod value_blocks;
 pub mod weighing;
 pub(crate) mod work;
@@ -172,6 +174,8 @@ pub fn repair_with_progress(
         given_up: BTreeSet::new(),
         undecided_maps: Undecided::new(),
         bit_flips: BitFlips::default(),
+        unproved: BTreeSet::new(),
+        unsettled: BTreeSet::new(),
         done: HashSet::new(),
         findings: None,
     };
@@ -237,6 +241,10 @@ struct Repair<'r> {
     /// Extent maps that stay although the reverse map contradicts them.
     undecided_maps: Undecided,
     bit_flips: BitFlips,
+    /// Inodes that were kept with a wrong checksum.
+    unproved: BTreeSet<InodeNumber>,
+    /// Those of them whose fields were not yet compared with what others say.
+    unsettled: BTreeSet<InodeNumber>,
     /// Sums of the actions of earlier passes.
     done: HashSet<u64>,
     /// Of the first check.
@@ -350,20 +358,24 @@ impl<'r> Repair<'r> {
         (!self.options.ignore_log_copies).then_some(self.original)
     }
 
-    fn sources<'s>(&self, volume: &'s Volume, given_up: &'s BTreeSet<InodeNumber>) -> Sources<'s>
+    fn sources<'s>(
+        &self,
+        volume: &'s Volume,
+        (given_up, unproved): (&'s BTreeSet<InodeNumber>, &'s BTreeSet<InodeNumber>),
+    ) -> Sources<'s>
     where
         'r: 's,
     {
         let (log, scan) = (self.log(), self.options.scan);
-        Sources { volume, log, scan, given_up, may_lack_extents: false }
+        Sources { volume, log, scan, given_up, unproved, may_lack_extents: false }
     }
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
         let checked = self.check()?;
         let count = checked.count();
         let Checked { volume, findings, work, signature } = checked;
-        if work.is_empty() && self.partial.is_empty() || work.is_without_geometry || before == Some(signature)
-        {
+        let is_nothing_left = work.is_empty() && self.partial.is_empty() && self.unsettled.is_empty();
+        if is_nothing_left || work.is_without_geometry || before == Some(signature) {
             return Ok(Pass::Done(findings));
         }
         let stage = self.stage(&volume);
@@ -442,10 +454,12 @@ impl<'r> Repair<'r> {
     fn repair_space(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         (self.progress)(Event::Begin(Phase::Space));
         self.given_up.extend(&work.symlinks);
-        let (given_up, before) = (self.given_up.clone(), self.actions.len());
-        let sources = self.sources(volume, &given_up);
+        let (given_up, unproved) = (self.given_up.clone(), self.unproved.clone());
+        let before = self.actions.len();
+        let sources = self.sources(volume, (&given_up, &unproved));
         let mut repaired = space::repair(sources, stage, work, &mut self.actions)?;
         self.partial.append(&mut repaired.partial);
+        self.add_unproved(std::mem::take(&mut repaired.unproved));
         if self.actions.len() > before || repaired.unread.is_empty() {
             return Ok(false);
         }
@@ -498,7 +512,7 @@ impl<'r> Repair<'r> {
                 volume,
                 stage,
                 log,
-                &work.contradicted_maps,
+                (&work.contradicted_maps, &self.unsettled),
                 &mut self.actions,
                 &mut self.undecided_maps,
             )?
@@ -537,8 +551,10 @@ impl<'r> Repair<'r> {
         {
             return Ok(true);
         }
-        let log = self.log();
-        inode::mend::mend(volume, stage, work, log, &mut self.actions)
+        let (log, mut unproved) = (self.log(), BTreeSet::new());
+        let is_mended = inode::mend::mend(volume, stage, work, log, &mut unproved, &mut self.actions)?;
+        self.add_unproved(unproved);
+        Ok(is_mended || self.settle_unproved(volume, stage, work)?)
     }
 
     /// Blocks of the extent maps of these inodes that need not be made anew. Gives whether there were any.

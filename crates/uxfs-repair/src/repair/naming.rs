@@ -1,5 +1,6 @@
 //! The names of a repair: entries, parent pointers and link counts, once all inodes and groups are sound.
 
+use uxfs_format::fault::Structure;
 use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{
@@ -30,6 +31,12 @@ impl Repair<'_> {
             _ => None,
         });
         gathered.facts.uncounted = made_up.collect();
+        gathered.facts.unproved = self.unproved.clone();
+        let leaves = self.actions.iter().filter_map(|action| match action {
+            Action::BlockChecksum { inode, structure: Structure::AttributeLeaf, .. } => Some(*inode),
+            _ => None,
+        });
+        gathered.facts.unproved_leaves = leaves.collect();
         let remade = self.actions.iter().filter_map(|action| match action {
             Action::InodeRebuilt { inode, .. }
             | Action::ExtentMap { inode, .. }
@@ -51,7 +58,10 @@ impl Repair<'_> {
             let emptied = opening::open(&self.device, &options)?.volume;
             let groups = emptied.geometry().groups().collect();
             let work = Work { inodes: true, groups, ..Work::default() };
-            let sources = Sources { may_lack_extents: true, ..self.sources(&emptied, &self.given_up) };
+            let sources = Sources {
+                may_lack_extents: true,
+                ..self.sources(&emptied, (&self.given_up, &self.unproved))
+            };
             space::repair(sources, stage, &work, &mut Vec::new())?;
         }
         changes.write_names(stage, &gathered, &decision, &mut self.actions)?;

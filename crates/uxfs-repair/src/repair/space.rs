@@ -17,9 +17,10 @@ use uxfs_format::{
         inode_index::InodeChunk,
         reverse_map::{Mapping, Owner},
     },
+    checksum,
     field_table::OnDisk,
     geometry::INODES_PER_CHUNK,
-    inode::{FileType, ForkFormat, InodeCore, InodeFault, InodeFlags},
+    inode::{FileType, ForkFormat, InodeCore, InodeFault, InodeFlags, core},
     units::{AgBlock, AgInode, AgNumber, InodeNumber, Lsn},
 };
 use uxfs_journal::copies::{InodeCopy, LogCopies};
@@ -61,6 +62,8 @@ pub(super) struct Sources<'s> {
     pub scan: ScanOptions,
     /// Inodes that were given up: they are not made again, although the index and names tell of them.
     pub given_up: &'s BTreeSet<InodeNumber>,
+    /// Inodes that were kept with a wrong checksum.
+    pub unproved: &'s BTreeSet<InodeNumber>,
     /// Groups are made anew although nothing tells all extents of some inodes.
     pub may_lack_extents: bool,
 }
@@ -73,6 +76,8 @@ pub(super) struct Repaired {
     /// Inodes whose extents no reverse map tells, and whose extent maps cannot be read to their ends: what they have would become free.
     /// Where there are any, groups were made anew only if they may lack extents.
     pub unread: BTreeSet<InodeNumber>,
+    /// Inodes that were kept with a wrong checksum. Where there are any, no group was made anew: other witnesses of their extents come first.
+    pub unproved: BTreeSet<InodeNumber>,
 }
 
 /// Makes the groups of `work` anew, and what is wrong with inodes.
@@ -112,6 +117,7 @@ pub(super) fn repair(
             partial: RefCell::default(),
             spare: SpareBlocks::new(volume),
             freed: BTreeSet::new(),
+            unproved: BTreeSet::new(),
             bit_flips: BitFlips::default(),
             actions,
         }
@@ -173,6 +179,8 @@ struct Gathering<'g> {
     spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
+    /// Inodes that are kept with a wrong checksum.
+    unproved: BTreeSet<InodeNumber>,
     bit_flips: BitFlips,
     actions: &'g mut Vec<Action>,
 }
@@ -227,12 +235,16 @@ impl Gathering<'_> {
 
     /// Makes groups anew, unless there are blocks that two have: then only the maps of those that have them wrongly.
     fn rebuild_groups(mut self, mut contents: Vec<GroupFound>) -> Result<Repaired> {
+        if !self.unproved.is_empty() {
+            return Ok(self.repaired(BTreeSet::new()));
+        }
         let geometry = self.volume.geometry();
         let (mut losers, mut open) = (BTreeMap::new(), BTreeSet::new());
         for (group, ((_, chunks), files)) in geometry.groups().zip(&contents) {
             if self.groups.contains(&group) {
                 let fixed = fixed_mappings(geometry, group, chunks);
-                let found = conflicts::find(self.volume, group, files, &fixed, &self.contents.sharing);
+                let inodes = (&self.contents.sharing, self.sources.unproved);
+                let found = conflicts::find(self.volume, group, files, &fixed, inodes);
                 for (fork, contested) in found.losers {
                     losers.entry(fork).or_insert_with(Vec::new).push(contested);
                 }
@@ -271,7 +283,7 @@ impl Gathering<'_> {
     }
 
     fn repaired(self, unread: BTreeSet<InodeNumber>) -> Repaired {
-        Repaired { partial: self.partial.into_inner(), unread }
+        Repaired { partial: self.partial.into_inner(), unread, unproved: self.unproved }
     }
 
     /// What the log has of lost inodes, and of groups whose chunks are not all known.
@@ -458,20 +470,7 @@ impl Gathering<'_> {
         }
         match found {
             Found::InUse(inode) => self.keep(chunk, index, &inode)?,
-            Found::WithoutChecksum(inode) => {
-                // What the log has is known to be right, unless the disk has something newer.
-                let disk = Lsn::new(inode.core.lsn.get());
-                let is_logged = self.witnesses.copy(number).is_some_and(|copy| copy.lsn >= disk);
-                let before = read_inode(self.stage, number)?;
-                let made = if is_logged { self.rebuilder().rebuild(number)? } else { None };
-                if let Some((inode, source)) = made.filter(|(_, source)| *source == InodeSource::Log) {
-                    self.actions.push(Action::InodeRebuilt { inode: number, source, fault: None });
-                    return self.keep(chunk, index, &inode);
-                }
-                put_inode(self.stage, number, &before)?;
-                self.actions.push(Action::InodeChecksum { inode: number });
-                self.keep(chunk, index, &inode)?;
-            }
+            Found::WithoutChecksum(inode) => self.without_checksum(chunk, index, &inode)?,
             Found::Free if chunk.chunk.is_allocated(index) => {
                 let Some((inode, source)) = self.free_though_indexed(number)? else {
                     chunk.set_free(index);
@@ -483,7 +482,11 @@ impl Gathering<'_> {
             }
             Found::Free => chunk.set_free(index),
             Found::Damaged(fault) => {
+                let before = read_inode(self.stage, number)?;
                 if let Some((inode, source)) = self.rebuilder().rebuild(number)? {
+                    let is_sealed = checksum::check(&before, core::CHECKSUM_OFFSET_BYTES).is_ok();
+                    let is_proved = is_sealed || source != InodeSource::Remains;
+                    self.unproved.extend((!is_proved).then_some(number));
                     let fault = Some(fault);
                     self.actions.push(Action::InodeRebuilt { inode: number, source, fault });
                     return self.keep(chunk, index, &inode);

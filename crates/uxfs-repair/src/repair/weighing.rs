@@ -17,6 +17,7 @@ pub enum Rule {
     LogSequenceNumber = 12,
     ChangedBit = 13,
     LostWrite = 14,
+    WrongChecksum = 15,
     Group = 20,
     InodeChunk = 21,
     BlocksOfTwo = 22,
@@ -82,7 +83,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 42] = [
+pub const TABLE: [Weighing; 43] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -141,6 +142,12 @@ pub const TABLE: [Weighing; 42] = [
         "a write that the log says was done went elsewhere or nowhere, or was changed since",
     ),
     row(
+        Rule::WrongChecksum,
+        "what a structure with a wrong checksum says, where the row of changed bits does not prove it",
+        "in every row, field by field: what a structure with a right checksum says; of an inode, its extents as the reverse map has them, the type that the entry says, the generation that parent pointers say, names as the other side says them, an owner that a sound inode has too;          else permissions without set-id and sticky bits, a size within the blocks, no flags that forbid changes, the owner of the directory that names it",
+        "in a structure that is known to be damaged a wrong field is likelier than in one that is not; what nothing confirms must not give access away",
+    ),
+    row(
         Rule::Group,
         "free space, owners, reference counts, inode index and headers of a group",
         "the inodes and their extents",
@@ -156,7 +163,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::BlocksOfTwo,
         "blocks that two have and may not share",
-        "structures of the group; then the fork that the reverse map names; where it names none or all of them, the one that the contents name; else the lowest inode, and the others keep the rest of their maps",
+        "structures of the group; then the fork that the reverse map names; where it names none or all of them, the one that the contents name; else the lowest inode of those whose checksum was right, and the others keep the rest of their maps",
         "the reverse map is a second record of the same fact",
     ),
     row(
@@ -175,7 +182,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::InodeChecksum,
         "an inode that is sound but for its checksum",
-        "the log, where its copy is not older; else the inode as it is",
+        "the log, where its copy is not older; else the inode, each field as the row of wrong checksums says",
         "the verifier passes every field; which bits are wrong nothing tells",
     ),
     row(
@@ -224,7 +231,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::ContradictedMap,
         "an extent map and a reverse map that contradict each other, both sound",
-        "the one that agrees with the log; else with the block count of the inode; else with the free space; else with the blocks, \
+        "the reverse map, where the checksum of the inode was wrong; else the one that agrees with the log; else with the block count of the inode; else with the free space; else with the blocks, \
          where their headers say whose they are; else with how many owners the free space and the reference counts give to the blocks; \
          else with the size of the file; else the extent map",
         "the third witness decides; a changed record in either looks the same",
@@ -274,7 +281,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::HalvesOfName,
         "an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common",
-        "one name: that of the entry, unless the index of its directory does not lead to it, or the pointer alone has a name in UTF-8 or a hash",
+        "one name: not that of the side that lies in an inode with a wrong checksum; else that of the entry, unless the index of its directory does not lead to it, or the pointer alone has a name in UTF-8 or a hash",
         "one field of one side is wrong, and the link count says so",
     ),
     row(

@@ -98,6 +98,7 @@ impl Action {
             | Self::BlockChecksum { .. }
             | Self::BlockField { .. }
             | Self::InodeMended { .. }
+            | Self::InodeUnproved { .. }
             | Self::FreeInode { .. }
             | Self::InodeFlags { .. }
             | Self::InodeTimes { .. }
@@ -197,6 +198,9 @@ impl Action {
         Some(match self {
             Self::InodeMended { fault, .. } => {
                 format!("another field is wrong, and this one is right: {fault}")
+            }
+            Self::InodeUnproved { .. } => {
+                "what the inode said was right, and other fields of it are wrong".into()
             }
             Self::InodeFlags { .. } => "the flags are right, and the type of the file is wrong".into(),
             Self::InodeTimes { .. } => "the times had other nanoseconds".into(),

@@ -5,7 +5,7 @@ use uxfs_format::{
     units::{AgNumber, InodeNumber, Sector},
 };
 
-use super::{Action, InodeSource, PointerCause, RecordSource, Rejection, room::Room};
+use super::{Action, ChangedField, InodeSource, PointerCause, RecordSource, Rejection, room::Room};
 use crate::{
     finding::fields::{Fields, Object, Value},
     repair::weighing::Rule,
@@ -117,6 +117,22 @@ const fn of(what: &'static str, object: ObjectKind, witness: Witness, rule: Rule
     Description { what, object, witness, rule }
 }
 
+/// How the value is called that a field of an inode had before.
+const fn found_name(name: &str) -> &'static str {
+    match name.as_bytes() {
+        b"owner" => "found_owner",
+        b"group" => "found_group",
+        b"project" => "found_project",
+        b"type" => "found_type",
+        b"permissions" => "found_permissions",
+        b"flags" => "found_flags",
+        b"flags2" => "found_flags2",
+        b"generation" => "found_generation",
+        b"size" => "found_size",
+        _ => "found",
+    }
+}
+
 /// Of a change that the function for its room forgets: a test fails then.
 const UNKNOWN: Description = of("unknown", ObjectKind::Inode, Witness::None, Rule::InodeFields);
 
@@ -213,6 +229,7 @@ impl Action {
         match self {
             Self::InodeMended { .. } => of("inode_mended", O::Inode, W::None, R::InodeFields),
             Self::MetadataFlags { .. } => of("metadata_flags", O::Inode, W::Entry, R::InodeFields),
+            Self::InodeUnproved { .. } => of("inode_unproved", O::Inode, W::None, R::WrongChecksum),
             Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
             Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
             Self::BigTimes { .. } => of("inode_big_times", O::Inode, W::Inode, R::InodeFields),
@@ -396,6 +413,13 @@ impl Action {
                 put("length_blocks", (*blocks).into());
                 put("kept_by", (*kept_by).into());
                 put("is_chosen", (*is_chosen).into());
+            }
+            Self::InodeUnproved { inode, fields: changed } => {
+                put("inode", (*inode).into());
+                for ChangedField { name, found, now } in changed {
+                    put(name, (*now).into());
+                    put(found_name(name), (*found).into());
+                }
             }
             _ => return self.fields_of_inode(),
         }

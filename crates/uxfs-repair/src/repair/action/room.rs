@@ -37,7 +37,7 @@ rooms! {
     /// Whole inodes.
     Inode: InodeChecksum, InodeRebuilt, InodeLost, FreeInode, FilePartial, SymlinkLost, RealtimeInode, UnlinkedFreed;
     /// Fields of inodes.
-    InodeField: InodeMended, InodeFlags, InodeTimes, BigTimes, InodeLsn, InodeShares, DirectorySize, SymlinkSize, SizeOfSpecialFile, InodeBlocks,
+    InodeField: InodeMended, InodeUnproved, InodeFlags, InodeTimes, BigTimes, InodeLsn, InodeShares, DirectorySize, SymlinkSize, SizeOfSpecialFile, InodeBlocks,
         LinkCount, MetadataFlags;
     /// Extent maps and attributes.
     Fork: ExtentMap, ExtentMapOverruled, ExtentMapKept, BlocksGivenUp, SymlinkBlocks, ExtentsWritten, ExtentsUnwritten, Attributes, AccessList;

@@ -7,7 +7,7 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, FsBlock, InodeNumber, Sector},
 };
 
-use super::super::{Action, InodeSource, MapWitness, PointerCause, RecordSource};
+use super::super::{Action, ChangedField, InodeSource, MapWitness, PointerCause, RecordSource};
 use crate::{finding::Name, geometry::Witnesses};
 
 const GROUP: AgNumber = AgNumber::new(3);
@@ -91,6 +91,7 @@ fn of_inodes() -> Vec<Action> {
         Action::RealtimeInode { inode },
         Action::UnlinkedFreed { inode },
         Action::InodeMended { inode, fault: FAULT },
+        Action::InodeUnproved { inode, fields: vec![ChangedField { name: "owner", found: 5, now: 0 }] },
         Action::InodeFlags { inode, flags: 1, flags2: 2 },
         Action::MetadataFlags { inode, is_metadata: true },
         Action::InodeTimes { inode },

@@ -218,6 +218,14 @@ impl Action {
             Self::MetadataFlags { inode, is_metadata: false } => {
                 write!(f, "mark inode {inode} as a file of users, not of the metadata directory tree")
             }
+            Self::InodeUnproved { inode, fields } => {
+                let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "give inode {inode} other values, since its checksum was wrong: {}",
+                    fields.join(", ")
+                )
+            }
             Self::InodeFlags { inode, flags, flags2 } => write!(
                 f,
                 "clear flags {flags:#x} of inode {inode}, and {flags2:#x} of the second word, which it may not have"
