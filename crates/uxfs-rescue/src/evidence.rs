@@ -40,6 +40,8 @@ pub struct Evidence {
     given_up: BTreeSet<InodeNumber>,
     /// Inodes that the log had in full.
     from_log: BTreeSet<InodeNumber>,
+    /// Empty files of which nothing but names is known.
+    stand_ins: BTreeSet<InodeNumber>,
     /// Bytes of the device that several things claim.
     suspect: RangeSet,
     /// Why every inode is in doubt.
@@ -64,6 +66,11 @@ impl Evidence {
     /// Whether a repair gave up the inode that had this number. Another one may have it now.
     pub fn is_given_up(&self, inode: InodeNumber) -> bool {
         self.given_up.contains(&inode)
+    }
+
+    /// Whether the file is an empty one of which nothing but names is known.
+    pub fn is_stand_in(&self, inode: InodeNumber) -> bool {
+        self.stand_ins.contains(&inode)
     }
 
     /// Whether the inode is as the log had it.
@@ -103,6 +110,9 @@ impl Evidence {
             }
             Action::InodeRebuilt { inode, source: InodeSource::Log, .. } => {
                 self.from_log.insert(*inode);
+            }
+            Action::InodeRebuilt { inode, source, .. } if source.is_stand_in() => {
+                self.stand_ins.insert(*inode);
             }
             Action::InodeLost { inode, .. } | Action::SymlinkLost { inode, .. } => {
                 self.given_up.insert(*inode);

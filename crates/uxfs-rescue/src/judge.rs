@@ -126,7 +126,7 @@ impl Judge<'_> {
                         .verdict
                         .add(State::Partial, "names in it may be missing of files that are lost, too");
                 }
-                Some(FileType::Regular) if inode.size_bytes() == 0 => {
+                Some(FileType::Regular) if self.evidence.is_stand_in(inode.number) => {
                     judgement.verdict.add(State::Lost, "nothing of its contents was found");
                 }
                 _ => {}

@@ -112,6 +112,38 @@ fn marked(superblock: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// At its path an empty file passes for the one that was there: exit code, summary and the manifest of a rescue say that it is lost.
+#[test]
+fn a_file_of_which_only_the_name_is_left_is_told_as_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("lost"), "contents").unwrap();
+    fs::write(source.join("kept"), "contents").unwrap();
+    let arguments = ["mkfs", "-q", "--size", "300M", "-m", "rmapbt=0", "--from", text(&source), text(&image)];
+    assert_eq!(uxfs(&arguments).status.code(), Some(0));
+    let shown = uxfs(&["--json", "stat", text(&image), "/lost"]);
+    let inode = documents(&shown)[0]["inode"].as_u64().unwrap();
+    overwrite(&image, inode * 512, 512);
+
+    let rescued = uxfs(&["--json", "rescue", text(&image), "--to", text(&folder.path().join("rescued"))]);
+    assert_eq!(rescued.status.code(), Some(3));
+    let is_lost = |line: &Json| line["path"] == "/lost" && line["state"] == "lost";
+    assert!(documents(&rescued).iter().any(is_lost), "{}", String::from_utf8_lossy(&rescued.stdout));
+
+    let repaired = uxfs(&["repair", "-q", text(&image)]);
+    let words = String::from_utf8_lossy(&repaired.stdout);
+    assert_eq!(repaired.status.code(), Some(3), "{words}");
+    for told in ["but a file is lost", "/lost: empty, since nothing of its contents is known\n"] {
+        assert!(words.contains(told), "{words}");
+    }
+    assert!(!words.contains("/kept"), "{words}");
+    assert_eq!(uxfs(&["repair", text(&image)]).status.code(), Some(0), "there is nothing more to repair");
+    if Judge::XfsRepair.is_present() {
+        repair_is_silent(&image).unwrap();
+    }
+}
+
 /// Without the root directory's inode and one more, `--repaired` shows the tree of the sound image, also without its
 /// first superblock. The image stays as it is.
 #[test]

@@ -132,7 +132,9 @@ fn by_uxfs(program: &Path, uses_log_copies: bool, image: &Path) -> Result<Repair
         *repaired.missing_witnesses.entry(missing.to_owned()).or_default() += 1;
     }
     repaired.declared = report.iter().filter(|document| is_doubtful(document)).flat_map(inodes_of).collect();
-    let said_sound = outcome.code == Some(0);
+    // A repair that loses files is told by its exit code, and leaves a sound image all the same.
+    let is_written = |document: &Value| document["type"] == "summary" && document["written"] == true;
+    let said_sound = outcome.code == Some(0) || report.iter().any(is_written);
     repaired.broken_promise = match &repaired.fault {
         Some(fault) if said_sound => Some(format!("said that the image is sound: {fault}")),
         None if said_sound => unsettled(image, &run)?,

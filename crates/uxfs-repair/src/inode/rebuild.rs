@@ -47,6 +47,8 @@ pub(crate) struct Rebuilder<'r> {
     pub witnesses: &'r Witnesses,
     /// Regular files of which something is missing.
     pub partial: &'r RefCell<BTreeSet<InodeNumber>>,
+    /// Groups were made anew in this repair: their reverse maps do not know what was lost by then.
+    pub is_reverse_map_remade: bool,
     /// Blocks for extent maps.
     pub spare: &'r SpareBlocks<'r>,
 }
@@ -203,8 +205,14 @@ impl Rebuilder<'_> {
                 core.flags2.set((core.flags2() | InodeFlags2::REFLINK).bits());
             }
         })?;
-        let made_up = Inference { file_type: kind, type_from, owner_from, size_bytes };
+        let has_unknown_contents = kind == FileType::Regular && !has_blocks && !self.knows_all_blocks();
+        let made_up = Inference { file_type: kind, type_from, owner_from, size_bytes, has_unknown_contents };
         Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Inferred(made_up))))
+    }
+
+    /// Whether a file of which the reverse map has no blocks had none.
+    fn knows_all_blocks(&self) -> bool {
+        self.witnesses.has_whole_reverse_map() && !self.is_reverse_map_remade
     }
 
     pub(super) fn type_of(&self, named: &Named, data: &Owned) -> Option<(FileType, TypeSource)> {

@@ -29,6 +29,7 @@ pub mod map_witness;
 mod room;
 mod text;
 
+pub use super::loss::FileLoss;
 pub use certainty::Certainty;
 pub use changed_field::ChangedField;
 pub use description::{Description, ObjectKind, Witness};

@@ -2,12 +2,51 @@
 
 use std::collections::BTreeSet;
 
+use uxfs_format::units::InodeNumber;
+
 use super::action::{Action, InodeSource, RecordSource};
 
+/// What became of a file of which contents are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileLoss {
+    /// Its names remain, and it is empty.
+    Empty,
+    /// It is gone.
+    GivenUp,
+    /// It lies in `lost+found`, and reads as zeros in part.
+    Partial,
+}
+
+impl FileLoss {
+    /// What to say of the file.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Empty => "empty, since nothing of its contents is known",
+            Self::GivenUp => "given up",
+            Self::Partial => "parts of it are missing, and read as zeros",
+        }
+    }
+}
+
 impl Action {
+    /// The file that this action gives up, wholly or in part.
+    pub fn file_loss(&self) -> Option<(InodeNumber, FileLoss)> {
+        match self {
+            Self::InodeRebuilt { inode, source, .. } if source.is_stand_in() => {
+                Some((*inode, FileLoss::Empty))
+            }
+            Self::InodeLost { inode, .. } | Self::SymlinkLost { inode } => Some((*inode, FileLoss::GivenUp)),
+            Self::FilePartial { inode } => Some((*inode, FileLoss::Partial)),
+            _ => None,
+        }
+    }
+
     /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
     pub fn missing_witness(&self) -> Option<&'static str> {
         Some(match self {
+            Self::InodeRebuilt { source, .. } if source.is_stand_in() => {
+                "a record of blocks of a file: nothing of its contents is known, and it is empty"
+            }
             Self::InodeRebuilt { source: InodeSource::Inferred(_), .. } => {
                 "a copy of an inode in the log: owner, permissions, times, attributes in the inode and exact size are guesses"
             }
@@ -81,6 +120,7 @@ mod tests {
             type_from: TypeSource::Entry,
             owner_from: None,
             size_bytes: 1,
+            has_unknown_contents: false,
         };
         let rebuilt = |source| Action::InodeRebuilt { inode, source, fault: None };
         assert_eq!(rebuilt(InodeSource::Log).missing_witness(), None);
@@ -89,6 +129,9 @@ mod tests {
                 .missing_witness()
                 .is_some_and(|words| words.contains("log"))
         );
+        let stand_in = Inference { size_bytes: 0, has_unknown_contents: true, ..made_up };
+        let losses = [made_up, stand_in].map(|made_up| rebuilt(InodeSource::Inferred(made_up)).file_loss());
+        assert_eq!(losses, [None, Some((inode, FileLoss::Empty))]);
         let group = Action::Group { group: AgNumber::new(1), chunks_without_index: 0 };
         assert_eq!(group.missing_witness(), None);
         let directory = |removed| Action::Directory {

@@ -367,7 +367,8 @@ impl<'r> Repair<'r> {
         'r: 's,
     {
         let (log, scan) = (self.log(), self.options.scan);
-        Sources { volume, log, scan, given_up, unproved, may_lack_extents: false }
+        let is_reverse_map_remade = self.actions.iter().any(|action| matches!(action, Action::Group { .. }));
+        Sources { volume, log, scan, given_up, unproved, is_reverse_map_remade, may_lack_extents: false }
     }
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {

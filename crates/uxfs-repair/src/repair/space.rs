@@ -64,6 +64,8 @@ pub(super) struct Sources<'s> {
     pub given_up: &'s BTreeSet<InodeNumber>,
     /// Inodes that were kept with a wrong checksum.
     pub unproved: &'s BTreeSet<InodeNumber>,
+    /// Some group was made anew before.
+    pub is_reverse_map_remade: bool,
     /// Groups are made anew although nothing tells all extents of some inodes.
     pub may_lack_extents: bool,
 }
@@ -541,6 +543,7 @@ impl Gathering<'_> {
             stage: self.stage,
             witnesses: &self.witnesses,
             partial: &self.partial,
+            is_reverse_map_remade: self.sources.is_reverse_map_remade,
             spare: &self.spare,
         }
     }

@@ -14,7 +14,7 @@ use uxfs_repair::{
 use uxfs_format::units::Uuid;
 use uxfs_volume::error::{Error, OperationError};
 
-use super::{report, undo_files};
+use super::{losses, report, undo_files};
 use crate::{
     commands::{Context, undo::failure},
     ddrescue_map::MapArgument,
@@ -82,6 +82,8 @@ pub(crate) enum Done {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub done: Done,
+    /// The repair gives files up, or has only a part of them.
+    pub has_lost_files: bool,
     /// Standard output is full: says so, and what became of the image.
     pub unprinted: Option<Failure>,
 }
@@ -155,7 +157,8 @@ impl Job<'_> {
         let printed = report::print(&mut output, self, &result, context.json);
         let unprinted = printed.and_then(|()| output.finish()).err();
         let unprinted = unprinted.and_then(|error| self.tell_without_output(&error, &result));
-        Ok(Ended { done: result.done, unprinted })
+        let has_lost_files = !losses::all(&staged.actions).is_empty();
+        Ok(Ended { done: result.done, has_lost_files, unprinted })
     }
 
     /// The image may have been changed: what became of it is told on standard error, where standard output has ended early.

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | here | the arguments |
 //! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
+//! | [`losses`] | files of which nothing, or not all, is left |
 //! | [`report`] | actions and remaining findings, as text and as JSON |
 //! | [`undo_files`] | the undo files beside the image |
 
 pub(crate) mod job;
+mod losses;
 mod report;
 pub(crate) mod undo_files;
 
@@ -30,7 +32,8 @@ use crate::{
     anything is written; where something would be left, nothing is. A dirty log is replayed first. What is written \
     over is kept in an undo file: uxfs undo takes the repair back.\n\
     Where two witnesses contradict each other, or none is left, the repair guesses: the line below says what else may be true.\n\
-    Exits with 0 where the image is sound afterwards, and with 3 where it could not be repaired; with --dry-run with 3 where \
+    Exits with 0 where the image is sound afterwards, and with 3 where it could not be repaired, or where files were lost with it: \
+    given up, empty at their paths, or in part in lost+found. The summary counts and names them. With --dry-run it exits with 3 where \
     there is anything to repair; with 1 where there is no file system, or the repair failed. Where standard output is full, it exits with 1 \
     instead of 0, and standard error says whether the image was repaired, and how to take that back. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
     has its exit codes.\n\
@@ -91,6 +94,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     };
     match job.run(context)? {
         Ended { unprinted: Some(failure), .. } => Err(failure),
+        Ended { done: Done::Repaired { .. }, has_lost_files: true, .. } => Ok(Exit::Corruption),
         Ended { done: Done::Clean | Done::Repaired { .. }, .. } => Ok(Exit::Success),
         Ended { done: Done::Planned | Done::Left | Done::LogNeeded, .. } => Ok(Exit::Corruption),
     }

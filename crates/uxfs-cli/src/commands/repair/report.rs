@@ -21,7 +21,7 @@ use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
 
 use super::{
     job::{Done, Job, Result},
-    undo_files,
+    losses, undo_files,
 };
 use crate::{
     commands::check::report::{document, inodes_of, paths_of, place, values},
@@ -46,7 +46,7 @@ pub(super) fn print(
 ) -> io::Result<()> {
     let staged = result.staged;
     let device: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&staged.overlay);
-    let paths = match job.has_paths && !job.is_quiet {
+    let mut paths = match job.has_paths {
         true => Paths::new(Arc::clone(&device)),
         false => Paths::default(),
     };
@@ -54,14 +54,14 @@ pub(super) fn print(
         return print_json(output, job, result, device, paths);
     }
     let actions = staged.actions.iter().filter(|_| !job.is_quiet);
-    print_actions(output, actions, device, paths)?;
+    print_actions(output, actions, device, &mut paths)?;
     for finding in staged.remaining.iter().take(MOST_SHOWN) {
         writeln!(output, "left: [{}] {finding}", finding.number())?;
     }
     if let Some(more @ 1..) = staged.remaining.len().checked_sub(MOST_SHOWN) {
         writeln!(output, "left: and {more} more")?;
     }
-    print_summary(output, job, result)
+    print_summary(output, job, result, &mut paths)
 }
 
 /// Sizes of the file system as it will be; none where it has no superblock even then.
@@ -74,7 +74,7 @@ fn print_actions<'a>(
     output: &mut Output,
     actions: impl Iterator<Item = &'a Action>,
     device: Arc<dyn BlockDevice>,
-    mut paths: Paths,
+    paths: &mut Paths,
 ) -> io::Result<()> {
     let mut geometry = None;
     for action in actions {
@@ -100,7 +100,12 @@ fn is_gone(action: &Action) -> bool {
     matches!(action, Action::InodeLost { .. } | Action::SymlinkLost { .. } | Action::UnlinkedFreed { .. })
 }
 
-fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
+fn print_summary(
+    output: &mut Output,
+    job: &Job<'_>,
+    result: &Result<'_>,
+    paths: &mut Paths,
+) -> io::Result<()> {
     let Result { staged, done, .. } = result;
     // Begins with a space, and names the partition.
     let image = job.image.image_place().arguments();
@@ -121,6 +126,7 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
             writeln!(output, "  {words}: {counts}")?;
         }
     }
+    losses::print(output, &staged.actions, paths)?;
     if let Some(way) = way_back(job, result) {
         writeln!(output, "  {way}")?;
     }
@@ -150,7 +156,12 @@ fn headline(job: &Job<'_>, result: &Result<'_>) -> String {
     let words = match result.done {
         Done::Clean => return "nothing to repair".to_owned(),
         Done::Repaired { .. } => {
-            return format!("{findings} {plural}: repaired, {} bytes written", result.bytes_written);
+            let lost = match losses::all(&result.staged.actions).len() {
+                0 => String::new(),
+                1 => ", but a file is lost or in part".to_owned(),
+                count => format!(", but {count} files are lost or in part"),
+            };
+            return format!("{findings} {plural}: repaired, {} bytes written{lost}", result.bytes_written);
         }
         Done::Planned if findings == 1 => ": this would repair it",
         Done::Planned => ": all of this would repair them",
@@ -288,6 +299,7 @@ fn print_json(
         "restored": of(Certainty::Restored),
         "guesses": of(Certainty::Guess),
         "losses": of(Certainty::Loss),
+        "files_lost": losses::all(&staged.actions).len(),
         "left": staged.remaining.len(),
         "written": matches!(done, Done::Repaired { .. }),
         "bytes_written": bytes_written,

@@ -36,10 +36,8 @@ impl Action {
     /// How sure the change is.
     pub fn certainty(&self) -> Certainty {
         match self {
-            Self::FilePartial { .. }
-            | Self::InodeLost { .. }
-            | Self::SymlinkLost { .. }
-            | Self::LostAndFound { .. }
+            _ if self.file_loss().is_some() => Certainty::Loss,
+            Self::LostAndFound { .. }
             | Self::AccessList { removed: None, .. }
             | Self::BlockField { removed: 1.., .. }
             | Self::Attributes { is_any_lost: true, .. }

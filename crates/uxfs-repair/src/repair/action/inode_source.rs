@@ -28,6 +28,11 @@ impl InodeSource {
             _ => None,
         }
     }
+
+    /// Whether the inode is an empty file, and nothing tells that the one that was there was empty.
+    pub const fn is_stand_in(self) -> bool {
+        matches!(self, Self::Inferred(Inference { has_unknown_contents: true, .. }))
+    }
 }
 
 /// What was made up for an inode of which nothing is left.
@@ -41,6 +46,8 @@ pub struct Inference {
     pub owner_from: Option<InodeNumber>,
     /// The size that follows from its blocks.
     pub size_bytes: u64,
+    /// It is a regular file without blocks, and no whole reverse map tells that it had none.
+    pub has_unknown_contents: bool,
 }
 
 /// What says which file type an inode had that is gone.

@@ -187,6 +187,9 @@ impl Action {
                     InodeSource::Remains => {
                         "from what is left of it; its file type follows from what names it, and its permissions are guesses"
                     }
+                    source if source.is_stand_in() => {
+                        "from what names it; nothing of its contents is known, so that it is empty"
+                    }
                     InodeSource::Inferred(_) => {
                         "from what names it and the reverse map; owner, permissions, times and size are guesses"
                     }

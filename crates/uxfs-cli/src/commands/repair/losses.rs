@@ -1,0 +1,61 @@
+//! Files of which a repair could bring back nothing, or only a part: every summary names them, since at its path an empty file passes for
+//! the one that was there.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use uxfs_format::units::InodeNumber;
+use uxfs_repair::repair::action::{Action, FileLoss};
+
+use crate::{output::Output, paths::Paths};
+
+/// Files that are named.
+const MOST_SHOWN: usize = 20;
+
+/// All files that these actions lose, each once, and how.
+pub(super) fn all(actions: &[Action]) -> BTreeMap<InodeNumber, FileLoss> {
+    actions.iter().filter_map(Action::file_loss).collect()
+}
+
+/// Prints their number, and the first of them by path.
+pub(super) fn print(output: &mut Output, actions: &[Action], paths: &mut Paths) -> io::Result<()> {
+    let lost = all(actions);
+    if lost.is_empty() {
+        return Ok(());
+    }
+    writeln!(output, "  files lost, or in part: {}", lost.len())?;
+    let names = names_of(actions);
+    for (inode, loss) in lost.iter().take(MOST_SHOWN) {
+        let path = match loss {
+            FileLoss::GivenUp => names.get(inode).and_then(|(directory, name)| {
+                let directory = paths.of(*directory).into_iter().next()?;
+                let slash: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
+                Some([directory.as_slice(), slash, name].concat())
+            }),
+            FileLoss::Empty | FileLoss::Partial => paths.of(*inode).into_iter().next(),
+        };
+        match path {
+            Some(path) => {
+                output.write_all(b"    ")?;
+                output.name(&path)?;
+            }
+            None => write!(output, "    inode {inode}")?,
+        }
+        writeln!(output, ": {}", loss.words())?;
+    }
+    match lost.len().checked_sub(MOST_SHOWN) {
+        Some(more @ 1..) => writeln!(output, "    and {more} more"),
+        _ => Ok(()),
+    }
+}
+
+/// The last name of each inode that lost one, with its directory.
+fn names_of(actions: &[Action]) -> BTreeMap<InodeNumber, (InodeNumber, &[u8])> {
+    let removed = actions.iter().filter_map(|action| match action {
+        Action::NameRemoved { directory, name, inode, .. } => Some((*inode, (*directory, &name[..]))),
+        _ => None,
+    });
+    removed.collect()
+}
