@@ -81,6 +81,8 @@ fn changes(fault: &InodeFault) -> &'static [Change] {
                 core.attribute_extent_count.set(0);
             }
         }],
+        // Without a fork nothing has this format.
+        F::AttributeFormatWithoutFork { .. } => &[|core| core.attribute_format = ForkFormat::Extents.code()],
         F::MetadataWithoutFeature => &[|core| change_flags2(core, InodeFlags2::METADATA, false)],
         F::BigTimeWithoutFeature => &[|core| change_flags2(core, InodeFlags2::BIG_TIME, false)],
         _ => changes_of_hints(fault),

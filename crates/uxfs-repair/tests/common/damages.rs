@@ -146,6 +146,7 @@ pub const FIELDS: &[Damage] = &[
     field("sparse-alignment", "default", &["sb 0", "write -d spino_align 1"], &[1, 6], "superblock"),
     field("unwritten-and-shared", "default", &["path /extents/shared/copy-0", "write -d u3.bmx[0].extentflag 1"], &[36, 37, 77], "as written"),
     field("never-written", "default", &["path /extents/free-space-comb", "addr u3.bmbt.ptrs[1]", "write -d recs[5].extentflag 0"], &[36, 37], "as never written"),
+    field("format-of-no-attributes", "no-parent", &["path /special/symlinks/of-30-bytes", "write -d core.aformat 1"], &[1], "neutral values"),
     field("format-of-a-link", "default", &["path /special/symlinks/of-1-bytes", "write -d core.format 2"], &[1], "symbolic link"),
     field("parent-pointer-in-blocks", "default", &["path /attributes/remote", "ablock 0", "write -d entries[4].parent 1"], &[1], "correct a field"),
     field("checksum-of-a-leaf", "default", &["path /attributes/acl-default", "ablock 0", "write -c hdr.info.crc 5"], &[1], "whose checksum alone is wrong"),

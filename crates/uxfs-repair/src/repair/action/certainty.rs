@@ -294,7 +294,7 @@ impl Rejection {
                 because(*kept_by, *rejected_by)
             )),
             Self::Circle => Some("this name is right, and another one of the circle is wrong".into()),
-            Self::OfRoot | Self::OfItself | Self::Incomplete => None,
+            Self::OfRoot | Self::OfOtherTree | Self::OfItself | Self::Incomplete => None,
         }
     }
 }
