@@ -463,7 +463,7 @@ fn archives_of_docker_that_lie() {
     let wrong = |layer: &str| try_it(json!([layer]), json!([zeros]), &[]);
     assert!(matches!(wrong("layer"), ContainerFault::Damaged { .. }));
     assert!(matches!(wrong("packed"), ContainerFault::Damaged { .. }));
-    assert!(matches!(wrong("bomb"), ContainerFault::Endless(_)));
+    assert!(matches!(wrong("bomb"), ContainerFault::Damaged { .. }));
     for path in ["/etc/passwd", "../../etc/passwd", "", ".", "blobs"] {
         assert!(matches!(wrong(path), ContainerFault::Missing(_)), "{path}");
     }

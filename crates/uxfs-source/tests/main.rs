@@ -4,6 +4,7 @@
 mod common;
 mod containers;
 mod directory;
+mod ends;
 mod hostile;
 mod layers;
 mod manifest;

@@ -316,6 +316,40 @@ fn a_failed_mkfs_names_the_reason_and_leaves_no_finished_image() {
     assert!(!info.status.success(), "an image that is there says that it is unfinished");
 }
 
+#[test]
+fn damaged_packed_archives_are_named() {
+    if !judges::all_present(&[Judge::GnuTar, Judge::XfsRepair], "damaged_packed_archives_are_named") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (archive, packed, image) = (path("a.tar"), path("a.tar.gz"), path("image"));
+    for name in ["a", "b"] {
+        fs::write(path(name), vec![name.as_bytes()[0]; 100_000]).unwrap();
+        let mut tar = Judge::GnuTar.command();
+        tar.arg("-cf").arg(path(&format!("{name}.tar"))).arg("-C").arg(folder.path()).arg(name);
+        assert!(tar.status().unwrap().success());
+    }
+    let packing = Command::new("gzip").args(["-1", "-k", text(&archive)]).status().unwrap();
+    assert!(packing.success());
+    let whole = fs::read(&packed).unwrap();
+    let mut damaged = whole.clone();
+    let sum = damaged.len() - 6;
+    damaged[sum] ^= 1;
+    fs::write(&packed, &damaged).unwrap();
+    assert!(!Command::new("gzip").args(["-tq", text(&packed)]).status().unwrap().success());
+    let source = |name: &str| fs::File::open(path(name)).unwrap();
+    for arguments in [&["--from", text(&packed)][..], &["--from", "-"], &["--from", "-", "--size", "400M"]] {
+        let mut command = Command::new(program());
+        command.args(["mkfs", "-q"]).args(arguments).arg(&image).stdin(source("a.tar.gz"));
+        let output = command.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && words.contains("checksum"), "{arguments:?}: {words}");
+        assert!(!image.exists(), "{arguments:?}");
+    }
+    uxfs_testkit::verdict::repair_is_silent(&image).unwrap();
+}
+
 /// A file of the kernel says that it has 4096 bytes, and gives fewer.
 #[test]
 fn a_file_that_becomes_shorter_is_named() {

@@ -186,7 +186,12 @@ fn inflate(packed: &[u8], target: &mut [u8]) -> io::Result<()> {
 fn decompress_zstd(packed: &[u8], target: &mut [u8]) -> io::Result<()> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?.single_frame();
     decoder.window_log_max(WINDOW_LOG)?;
-    decoder.read_exact(target)
+    decoder.read_exact(target)?;
+    // The checksum comes last in the frame.
+    match decoder.read(&mut [0])? {
+        0 => Ok(()),
+        _ => Err(ErrorKind::InvalidData.into()),
+    }
 }
 
 impl BlockDevice for Qcow2Device {

@@ -9,10 +9,11 @@ mod forward;
 mod unpack;
 
 use std::{
-    io::{self, BufReader, Read},
+    io::{self, BufRead, BufReader, Read},
     sync::Arc,
 };
 
+use flate2::bufread::GzDecoder;
 use uxfs_block::{
     claim::{Claimed, Lock},
     device::BlockDevice,
@@ -34,6 +35,8 @@ use crate::{
 
 /// Read from the file at once.
 const BUFFER_BYTES: usize = 128 << 10;
+/// First byte of a member of a gzip file.
+const MEMBER_BYTE: u8 = 0x1f;
 
 /// A compressed file that can be read from its beginning only.
 #[derive(Debug, Clone)]
@@ -79,7 +82,7 @@ impl PackedStream {
     fn unpacked(&self) -> io::Result<Box<dyn Read + Send>> {
         let packed = BufReader::with_capacity(BUFFER_BYTES, PackedReader::whole(&self.file));
         Ok(match self.form {
-            Form::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
+            Form::Gzip => Box::new(Members(Some(GzDecoder::new(packed)))),
             Form::Xz => {
                 let flags = liblzma::stream::CONCATENATED;
                 let decoder = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES, flags)?;
@@ -87,6 +90,27 @@ impl PackedStream {
             }
             _ => Box::new(zstd::stream::read::Decoder::with_buffer(packed)?),
         })
+    }
+}
+
+/// The members of a gzip file. Padding may follow the last one, as gzip(1) has it.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = self.0.as_mut().filter(|_| !buffer.is_empty()) {
+            let read = decoder.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            let mut packed = self.0.take().map(GzDecoder::into_inner);
+            let begins_member = match &mut packed {
+                Some(packed) => packed.fill_buf()?.first() == Some(&MEMBER_BYTE),
+                None => false,
+            };
+            self.0 = packed.filter(|_| begins_member).map(GzDecoder::new);
+        }
+        Ok(0)
     }
 }
 

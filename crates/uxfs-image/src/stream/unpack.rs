@@ -1,8 +1,10 @@
 //! Into an unlinked temporary file with holes where the image is zero. It disappears when the command ends.
 //!
-//! A packed file of 100 KB may unpack to gigabytes. So the superblock is checked before anything else is unpacked, and
-//! unpacking stops at the end of the file system that it describes. Where no sound superblock is at its beginning, only that is unpacked, or
+//! A packed file of 100 KB may unpack to gigabytes. So the superblock is checked before anything else is unpacked, and nothing is kept
+//! behind the end of the file system that it describes. Where no sound superblock is at its beginning, only that is unpacked, or
 //! for commands on damaged images all of it: other structures tell where the file system ends. Some space is left free in the directory.
+//!
+//! What follows the file system is unpacked all the same, because the checksum of a packed stream comes last in it.
 
 use std::{
     env,
@@ -49,17 +51,19 @@ pub(super) fn unpack(
     let form = target.form;
     let failed = |source| ImageError::Unpack { form, source };
     // What lies in front of the file system is not looked at.
-    io::copy(&mut stream.take(part.start_bytes), &mut io::sink()).map_err(failed)?;
-    let mut stream = stream.take(part.length_bytes.unwrap_or(u64::MAX));
+    io::copy(&mut stream.by_ref().take(part.start_bytes), &mut io::sink()).map_err(failed)?;
+    let mut part = stream.by_ref().take(part.length_bytes.unwrap_or(u64::MAX));
     let mut piece = vec![0; PIECE_BYTES];
-    let mut length = read_piece(&mut stream, &mut piece).map_err(failed)?;
-    let size_bytes = piece.get(..length).and_then(size_of_file_system).unwrap_or(match otherwise {
-        WithoutSuperblock::Beginning => PIECE_BYTES as u64,
-        WithoutSuperblock::Everything => u64::MAX,
-    });
+    let mut length = read_piece(&mut part, &mut piece).map_err(failed)?;
+    let size_bytes = piece.get(..length).and_then(size_of_file_system);
+    let is_beginning_enough = size_bytes.is_none() && otherwise == WithoutSuperblock::Beginning;
+    let size_bytes = size_bytes.unwrap_or(if is_beginning_enough { PIECE_BYTES as u64 } else { u64::MAX });
     while length > 0 && target.file.end_bytes() < size_bytes {
         target.add(piece.get(..length).unwrap_or_default())?;
-        length = read_piece(&mut stream, &mut piece).map_err(failed)?;
+        length = read_piece(&mut part, &mut piece).map_err(failed)?;
+    }
+    if !is_beginning_enough {
+        io::copy(stream, &mut io::sink()).map_err(failed)?;
     }
     Ok(())
 }

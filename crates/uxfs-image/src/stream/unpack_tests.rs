@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::{os::unix::fs::MetadataExt, sync::Arc};
+use std::{io::Write, os::unix::fs::MetadataExt, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine::OpenOptions, engine::memory::MemoryDevice};
 use uxfs_format::{field_table::OnDisk, seal::seal};
@@ -74,6 +74,39 @@ fn without_a_superblock_the_beginning_is_unpacked_or_all_of_it() {
             |otherwise| all(&stream.unpack(Part::default(), otherwise, &OpenOptions::default()).unwrap());
         assert!(unpacked(WithoutSuperblock::Beginning) == bytes[..PIECE_BYTES]);
         assert!(unpacked(WithoutSuperblock::Everything) == bytes);
+    }
+}
+
+/// Checksums come last: they are read although the file system ends before.
+#[test]
+fn what_is_packed_is_verified_to_its_end() {
+    let (mut image, size_bytes) = superblock();
+    image.resize(size_bytes as usize, 5);
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let xz = |bytes: &[u8]| {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (first, second) = image.split_at(9_000_000);
+    for (form, packed) in [
+        (Form::Gzip, gzip(&image)),
+        (Form::Gzip, [gzip(first), gzip(second), vec![0; 512]].concat()),
+        (Form::Xz, xz(&image)),
+    ] {
+        let unpack = |packed: Vec<u8>| {
+            let stream = PackedStream::new(form, Arc::new(MemoryDevice::new(packed)), None);
+            stream.unpack(Part::default(), WithoutSuperblock::Beginning, &OpenOptions::default())
+        };
+        assert!(all(&unpack(packed.clone()).unwrap()) == image);
+        let mut damaged = packed;
+        let sum = damaged.iter().rposition(|byte| *byte != 0).unwrap() - 4;
+        damaged[sum] ^= 1;
+        assert!(matches!(unpack(damaged), Err(ImageError::Unpack { .. })), "{form:?}");
     }
 }
 

@@ -1,10 +1,10 @@
 //! One layer as a stream, or an archive that was copied from a pipe.
 
 use std::{
-    io::{self, Read},
+    io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
 };
@@ -15,15 +15,12 @@ use super::{
     region::Region,
 };
 use crate::{
-    error::{ContainerFault, Problem, SourceError},
+    error::{Problem, SourceError},
     packing::Packing,
     stream::{StreamItem, StreamSource},
     tar::{TarOptions, TarSource},
     tree::Reading,
 };
-
-/// So much may follow the end of an archive in a layer of which the unpacked bytes have a digest.
-const MAX_BEHIND_BYTES: u64 = 64 << 20;
 
 /// A layer, opened when its first item is asked for and closed behind its last.
 pub(crate) struct Layer {
@@ -70,8 +67,7 @@ impl Layer {
             }
             _ => {
                 let stream = region.unpacked().map_err(region.failed("unpack"))?;
-                let signals = self.check.as_ref().map(|check| Arc::clone(&check.signals)).unwrap_or_default();
-                TarSource::of_unpacked(name, Box::new(Counted { stream, signals }), options, reading)
+                TarSource::of_unpacked(name, stream, options, reading)
             }
         }
     }
@@ -132,45 +128,21 @@ impl StreamSource for Layer {
 
 /// A thread that compares the digest of a layer.
 struct Check {
-    signals: Arc<Signals>,
+    is_abandoned: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), SourceError>>>,
-}
-
-#[derive(Default)]
-struct Signals {
-    is_abandoned: AtomicBool,
-    /// The archive in the layer has been read to its end.
-    is_archive_over: AtomicBool,
-    /// So much has been unpacked for that.
-    unpacked_bytes: AtomicU64,
-}
-
-/// Counts what is unpacked.
-struct Counted {
-    stream: Box<dyn Read + Send>,
-    signals: Arc<Signals>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
-        self.signals.unpacked_bytes.fetch_add(read as u64, Relaxed);
-        Ok(read)
-    }
 }
 
 impl Check {
     fn start(blob: &Blob) -> Result<Self, SourceError> {
-        let signals = Arc::new(Signals::default());
-        let (seen, blob) = (Arc::clone(&signals), blob.clone());
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let (seen, blob) = (Arc::clone(&is_abandoned), blob.clone());
         let failed = blob.region.failed("start a thread for");
         let thread =
             thread::Builder::new().name("uxfs-digest".to_owned()).spawn(move || compare(&blob, &seen));
-        Ok(Self { signals, thread: Some(thread.map_err(failed)?) })
+        Ok(Self { is_abandoned, thread: Some(thread.map_err(failed)?) })
     }
 
     fn finish(mut self) -> Result<(), SourceError> {
-        self.signals.is_archive_over.store(true, Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -181,33 +153,17 @@ impl Check {
 
 impl Drop for Check {
     fn drop(&mut self) {
-        self.signals.is_abandoned.store(true, Relaxed);
+        self.is_abandoned.store(true, Relaxed);
         // It ends soon, and what it says is no longer wanted.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Errors of the thread, which pass through the reader's.
-enum Stop {
-    Abandoned,
-    Endless,
-}
-
-fn compare(blob: &Blob, signals: &Signals) -> Result<(), SourceError> {
+fn compare(blob: &Blob, is_abandoned: &AtomicBool) -> Result<(), SourceError> {
     let region = &blob.region;
-    let fault = |fault| SourceError::Container { image: region.name.clone(), fault };
-    let mut stop = None;
-    let mut goes_on = |bytes: u64| {
-        let behind_bytes = bytes.saturating_sub(signals.unpacked_bytes.load(Relaxed));
-        if signals.is_abandoned.load(Relaxed) {
-            stop = Some(Stop::Abandoned);
-        } else if signals.is_archive_over.load(Relaxed)
-            && matches!(blob.expected, Expected::Unpacked(_))
-            && behind_bytes > MAX_BEHIND_BYTES
-        {
-            stop = Some(Stop::Endless);
-        }
-        if stop.is_some() { Err(io::Error::other("stopped")) } else { Ok(()) }
+    let mut goes_on = || match is_abandoned.load(Relaxed) {
+        true => Err(io::Error::other("abandoned")),
+        false => Ok(()),
     };
     let (digest, compared): (&Digest, io::Result<Result<(), Mismatch>>) = match &blob.expected {
         Expected::Nothing => return Ok(()),
@@ -217,11 +173,12 @@ fn compare(blob: &Blob, signals: &Signals) -> Result<(), SourceError> {
             (digest, digest.check(unpacked, &mut goes_on))
         }
     };
-    match stop {
-        None => {}
-        Some(Stop::Abandoned) => return Ok(()),
-        Some(Stop::Endless) => return Err(fault(ContainerFault::Endless(region.name.clone()))),
+    if is_abandoned.load(Relaxed) {
+        return Ok(());
     }
     let compared = compared.map_err(region.failed("read"))?;
-    compared.map_err(|mismatch| fault(mismatch.fault(region.name.clone(), digest)))
+    compared.map_err(|mismatch| SourceError::Container {
+        image: region.name.clone(),
+        fault: mismatch.fault(region.name.clone(), digest),
+    })
 }

@@ -14,7 +14,7 @@ use uxfs_block::spill::sparse_file::SparseFile;
 use crate::{
     content::read_full,
     error::{Shown, SourceError},
-    packing::{MAGIC_BYTES, Packing, unpack},
+    packing::{MAGIC_BYTES, Packing, Unpacked, unpack},
 };
 
 /// Read at once.
@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// The bytes as they were before they were packed.
-    pub(crate) fn unpacked(&self) -> io::Result<Box<dyn Read + Send>> {
+    pub(crate) fn unpacked(&self) -> io::Result<Unpacked> {
         unpack(io::BufReader::with_capacity(BUFFER_BYTES, self.reader()))
     }
 

@@ -71,9 +71,6 @@ pub enum ContainerFault {
         /// Named.
         expected: u64,
     },
-    /// A layer that goes on behind its archive, for longer than any padding.
-    #[error("{0} goes on behind the end of its archive")]
-    Endless(Shown),
     /// A kind of document or layer that is not read.
     #[error("{0} is not supported")]
     MediaType(Shown),

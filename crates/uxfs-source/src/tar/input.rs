@@ -12,6 +12,7 @@ use super::header::{BLOCK_BYTES, Block};
 use crate::{
     content::read_full,
     error::{ArchiveFault, Shown, SourceError},
+    packing::Unpacked,
 };
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -24,7 +25,7 @@ enum Origin {
         file: Arc<File>,
         bytes: Range<u64>,
     },
-    Stream(Box<dyn Read + Send>),
+    Stream(Unpacked),
 }
 
 /// An archive that is being read.
@@ -47,7 +48,7 @@ impl Input {
         Self::new(name, bytes.start, Origin::File { file, bytes })
     }
 
-    pub(super) fn of_stream(name: Shown, stream: Box<dyn Read + Send>) -> Self {
+    pub(super) fn of_stream(name: Shown, stream: Unpacked) -> Self {
         Self::new(name, 0, Origin::Stream(stream))
     }
 
@@ -202,16 +203,20 @@ impl Input {
         Ok(())
     }
 
-    /// Reads a stream to its end, so that its writer can finish, up to a bound.
-    pub(super) fn drain(&mut self) {
-        const MOST_BYTES: u64 = 16 << 20;
-        let end = self.position + MOST_BYTES;
-        while matches!(self.origin, Origin::Stream(_)) && self.position < end {
-            match self.filled().map(<[u8]>::len) {
-                Ok(length @ 1..) => self.consume(length),
-                // The archive is complete: what is wrong behind it changes nothing.
-                Ok(0) | Err(_) => return,
+    /// Reads a stream to its end: the checksums of a packed one come last, and the writer of a pipe waits until all is read.
+    pub(super) fn drain(&mut self) -> Result<(), SourceError> {
+        while matches!(self.origin, Origin::Stream(_)) {
+            let length = self.filled()?.len();
+            if length == 0 {
+                break;
             }
+            self.consume(length);
         }
+        Ok(())
+    }
+
+    /// Whether the archive is packed.
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(&self.origin, Origin::Stream(stream) if stream.is_packed())
     }
 }

@@ -15,7 +15,8 @@
 //!
 //! A thread unpacks and parses, ahead within bounds. Content of an archive that is a plain file stays there: it is read, by
 //! any thread, when it is wanted. Whatever an archive holds can only produce an error; one that ends without its two zero
-//! blocks is complete all the same, as others see it, if it ends between members.
+//! blocks is complete all the same, as others see it, if it ends between members. A packed archive is read to the end of the
+//! packed stream, where checksums are: its last item is followed by an error if one is wrong.
 //!
 //! | module | holds |
 //! |---|---|

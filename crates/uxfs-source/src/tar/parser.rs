@@ -70,8 +70,18 @@ impl Parser {
         self.input.fault(fault)
     }
 
-    /// The next member that means something, or `None` at the end.
+    /// The next member that means something, or `None` at the end. Where a packed archive makes no sense, its checksum tells
+    /// whether that is damage.
     pub(super) fn next(&mut self) -> Result<Option<StreamItem>, SourceError> {
+        let next = self.next_member();
+        let Err(SourceError::Archive { fault, .. }) = &next else { return next };
+        if self.input.is_packed() && !matches!(fault, ArchiveFault::Compression(_)) {
+            self.input.drain()?;
+        }
+        next
+    }
+
+    fn next_member(&mut self) -> Result<Option<StreamItem>, SourceError> {
         loop {
             self.input.skip(self.data_bytes, "a file")?;
             self.skip_padding()?;
@@ -79,7 +89,7 @@ impl Parser {
             self.is_streamed = false;
             let mut before = Before { extensions: self.global.clone(), long_name: None, long_link: None };
             let Some(block) = self.read_before(&mut before)? else {
-                self.input.drain();
+                self.input.drain()?;
                 return Ok(None);
             };
             if let Some(item) = self.member(&Header(&block), before)? {

@@ -18,7 +18,7 @@ use crate::{
     content::{Content, read_full},
     entry::Kind,
     error::{Problem, Shown, SourceError},
-    packing::{MAGIC_BYTES, Packing, unpack},
+    packing::{MAGIC_BYTES, Packing, Unpacked, unpack},
     stream::{StreamItem, StreamSource},
     tree::Reading,
 };
@@ -118,7 +118,7 @@ impl TarSource {
     /// Begins to read an archive that has been unpacked. It cannot restart.
     pub(crate) fn of_unpacked(
         name: Shown,
-        stream: Box<dyn Read + Send>,
+        stream: Unpacked,
         options: TarOptions,
         reading: Reading,
     ) -> Result<Self, SourceError> {

@@ -1,9 +1,21 @@
 //! Packed streams, known by how they begin.
 //!
-//! Damage is an error of the reader; memory is bounded by what each format's window may be: 128 MiB for zstd (what it unpacks
-//! without being asked for more), [`XZ_MEMORY_BYTES`] for xz.
+//! Damage is an error of the reader. Checksums come last in what they protect: only a stream that was read to its end has been
+//! verified. Memory is bounded by what each format's window may be: 128 MiB for zstd (what it unpacks without being asked for
+//! more), [`XZ_MEMORY_BYTES`] for xz.
 
-use std::io::{self, BufRead, Read};
+mod frames;
+mod members;
+
+use std::{
+    io::{self, BufRead, Read},
+    sync::Arc,
+};
+
+use self::{
+    frames::Frames,
+    members::{Behind, Members},
+};
 
 /// Memory that unpacking xz may take: `xz -9` takes 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 192 << 20;
@@ -47,10 +59,40 @@ impl Packing {
 }
 
 /// A stream as it was before it was packed.
+pub struct Unpacked {
+    stream: Box<dyn Read + Send>,
+    is_packed: bool,
+    /// Of gzip.
+    behind: Option<Arc<Behind>>,
+}
+
+impl Unpacked {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        Self { stream: Box::new(stream), is_packed: true, behind: None }
+    }
+
+    /// Whether it was packed at all.
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    /// Where in the packed stream something follows that is no part of it, and its length in bytes. Known at the end.
+    pub fn behind(&self) -> Option<(u64, u64)> {
+        self.behind.as_ref()?.found()
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+/// Unpacks a stream as its first bytes tell.
 ///
 /// # Errors
 /// It cannot be read, or is packed in a way that is not supported.
-pub fn unpack(mut stream: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+pub fn unpack(mut stream: impl BufRead + Send + 'static) -> io::Result<Unpacked> {
     // A pipe may give less than a buffer at first; that many bytes it gives, or it ends.
     let mut start = [0; MAGIC_BYTES];
     let mut length = 0;
@@ -66,20 +108,35 @@ pub fn unpack(mut stream: impl BufRead + Send + 'static) -> io::Result<Box<dyn R
     let packing = Packing::of(&start);
     let stream = io::BufReader::with_capacity(BUFFER_BYTES, io::Cursor::new(start).chain(stream));
     Ok(match packing {
-        Packing::None => Box::new(stream),
-        Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(stream)),
-        Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(stream)?),
+        Packing::None => Unpacked { is_packed: false, ..Unpacked::of(stream) },
+        Packing::Gzip => {
+            let members = Members::new(stream);
+            Unpacked { behind: Some(members.behind()), ..Unpacked::of(members) }
+        }
+        Packing::Zstd => Unpacked::of(Frames::new(stream)?),
         Packing::Xz => {
             let decoder =
                 liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES, liblzma::stream::CONCATENATED);
             let decoder = decoder.map_err(io::Error::other)?;
-            Box::new(liblzma::bufread::XzDecoder::new_stream(stream, decoder))
+            Unpacked::of(liblzma::bufread::XzDecoder::new_stream(stream, decoder))
         }
         Packing::Unsupported(name) => {
             let words = format!("packed with {name}, which is not supported: unpack it into a pipe");
             return Err(io::Error::new(io::ErrorKind::Unsupported, words));
         }
     })
+}
+
+/// As `fill_buf`, whatever signals come.
+fn fill<R: BufRead>(stream: &mut R) -> io::Result<&[u8]> {
+    loop {
+        match stream.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            // Asked again, because the borrow checker does not follow a borrow out of a loop.
+            Ok(_) => return stream.fill_buf(),
+        }
+    }
 }
 
 /// Read from the host at once.
