@@ -192,7 +192,11 @@ fn errno_of_reason(reason: &Reason) -> Option<Errno> {
         Reason::Unreadable(failure)
         | Reason::Unlistable(failure)
         | Reason::UnreadableAttribute { failure, .. } => Some(failure.0),
-        Reason::Shrank(_) | Reason::Lost(_) | Reason::Ignored(_) => None,
+        Reason::Shrank(_)
+        | Reason::Lost(_)
+        | Reason::Ignored(_)
+        | Reason::BehindArchive { .. }
+        | Reason::BehindPacked { .. } => None,
     }
 }
 

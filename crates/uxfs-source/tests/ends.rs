@@ -1,4 +1,4 @@
-//! The ends of packed archives, where their checksums are.
+//! The ends of archives: checksums of packed ones, padding, and what follows.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use uxfs_source::{
-    error::{ArchiveFault, Problem, SourceError},
+    error::{ArchiveFault, Problem, Reason, SourceError},
     stream::{StreamItem, StreamSource},
     tar::{TarOptions, TarSource},
     tree::Reading,
@@ -131,4 +131,72 @@ fn packed_archives_are_verified_to_their_ends() {
             }
         }
     }
+}
+
+#[test]
+fn what_follows_an_archive_is_told_or_read() {
+    require!(Judge::GnuTar);
+    let folder = folder();
+    let (one, other) = (archive(folder.path(), "one", 1000), archive(folder.path(), "other", 18));
+    let garbage = vec![7; 2000];
+    let joined = [one.as_slice(), &other].concat();
+    let read_on = TarOptions { ignores_zeros: true, ..TarOptions::default() };
+    let behind = |start: usize, length: usize| Reason::BehindArchive {
+        start_bytes: start as u64,
+        length_bytes: length as u64,
+    };
+    let packed = |start: usize| Reason::BehindPacked { start_bytes: start as u64, length_bytes: 2000 };
+    let gzipped = gzip(&one);
+    let (one_bytes, other_bytes) = (one.len(), other.len());
+    for (bytes, expected) in [
+        (one.clone(), None),
+        (joined.clone(), Some(behind(one_bytes, other_bytes))),
+        ([one.as_slice(), &garbage].concat(), Some(behind(one_bytes, 2000))),
+        ([gzip(&one), gzip(&other)].concat(), Some(behind(one_bytes, other_bytes))),
+        ([zstd(&one), zstd(&other)].concat(), Some(behind(one_bytes, other_bytes))),
+        (xz(&joined), Some(behind(one_bytes, other_bytes))),
+        // Padding, of whole blocks or not, in an archive and behind a packed one.
+        ([one.as_slice(), &[0; 1_000_000]].concat(), None),
+        ([one.as_slice(), &[0; 700]].concat(), None),
+        ([gzipped.as_slice(), &[0; 3000]].concat(), None),
+        (
+            [zstd(&one).as_slice(), &[0; 3001], &zstd(&other), &[0; 7]].concat(),
+            Some(behind(one_bytes, other_bytes)),
+        ),
+        ([xz(&one).as_slice(), &[0; 3000]].concat(), None),
+        ([gzipped.as_slice(), &[0; 99], &gzip(&other)].concat(), Some(behind(one_bytes, other_bytes))),
+        ([gzipped.as_slice(), &garbage].concat(), Some(packed(gzipped.len()))),
+        ([gzipped.as_slice(), &[0; 5], &garbage].concat(), Some(packed(gzipped.len() + 5))),
+    ] {
+        let (names, problems) = read(folder.path(), &bytes, &TarOptions::default()).unwrap();
+        assert_eq!(names, ["one"]);
+        let reasons: Vec<_> = problems.into_iter().map(|problem| problem.reason).collect();
+        assert_eq!(reasons, expected.into_iter().collect::<Vec<_>>());
+    }
+    // Garbage that begins as a member does.
+    for length in 1..4 {
+        let bytes = [gzipped.as_slice(), &[0x1f, 7, 7][..length]].concat();
+        let (_, problems) = read(folder.path(), &bytes, &read_on).unwrap();
+        let reason = Reason::BehindPacked { start_bytes: gzipped.len() as u64, length_bytes: length as u64 };
+        assert_eq!(problems.into_iter().map(|problem| problem.reason).collect::<Vec<_>>(), [reason]);
+    }
+    // As tar --ignore-zeros lists them.
+    for bytes in
+        [joined.clone(), [gzip(&one), gzip(&other)].concat(), [joined.as_slice(), &[0; 100]].concat()]
+    {
+        let (names, problems) = read(folder.path(), &bytes, &read_on).unwrap();
+        let mut list = Judge::GnuTar.command();
+        let listed = list.args(["-i", "-tf"]).arg(folder.path().join("read")).output().unwrap().stdout;
+        if bytes.len().is_multiple_of(512) && !bytes.starts_with(&[0x1f]) {
+            assert_eq!(String::from_utf8(listed).unwrap(), names.join("\n") + "\n");
+        }
+        assert_eq!((names, problems.len()), (vec!["one".to_owned(), "other".to_owned()], 0));
+    }
+    // zstd(1) and xz(1) take this for damage.
+    for packed in [zstd(&one), xz(&one)] {
+        let fault = read(folder.path(), &[packed.as_slice(), &garbage].concat(), &read_on).unwrap_err();
+        assert!(matches!(fault, SourceError::Archive { fault: ArchiveFault::Compression(_), .. }), "{fault}");
+    }
+    let fault = read(folder.path(), &[one.as_slice(), &garbage].concat(), &read_on).unwrap_err();
+    assert!(matches!(fault, SourceError::Archive { fault: ArchiveFault::Checksum { .. }, .. }), "{fault}");
 }

@@ -317,8 +317,8 @@ fn a_failed_mkfs_names_the_reason_and_leaves_no_finished_image() {
 }
 
 #[test]
-fn damaged_packed_archives_are_named() {
-    if !judges::all_present(&[Judge::GnuTar, Judge::XfsRepair], "damaged_packed_archives_are_named") {
+fn damaged_and_joined_archives_are_named() {
+    if !judges::all_present(&[Judge::GnuTar, Judge::XfsRepair], "damaged_and_joined_archives_are_named") {
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -346,6 +346,22 @@ fn damaged_packed_archives_are_named() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && words.contains("checksum"), "{arguments:?}: {words}");
         assert!(!image.exists(), "{arguments:?}");
+    }
+    let mut joined = fs::read(&archive).unwrap();
+    let place = joined.len();
+    joined.extend(fs::read(path("b.tar")).unwrap());
+    fs::write(path("joined.tar"), &joined).unwrap();
+    let place =
+        format!("joined.tar: further data behind the end of the archive: {place} bytes from byte {place} on");
+    for (options, expected, names) in [(&[][..], place.as_str(), "a\n"), (&["--ignore-zeros"], "", "a\nb\n")]
+    {
+        let joined = path("joined.tar");
+        let arguments = [&["mkfs", "-q", "-f", "--from", text(&joined)], options, &[text(&image)]].concat();
+        let output = uxfs(&arguments);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && words.contains(expected), "{words}");
+        assert!(words.is_empty() == expected.is_empty(), "{words}");
+        assert_eq!(succeeds(&["ls", text(&image)]), names);
     }
     uxfs_testkit::verdict::repair_is_silent(&image).unwrap();
 }

@@ -55,6 +55,11 @@ impl Layer {
         Self::new(Blob { region, expected: Expected::Nothing }, options, reading)
     }
 
+    /// Problems that were met before the layer is read.
+    pub(super) fn with_problems(self, problems: Vec<Problem>) -> Self {
+        Self { problems, ..self }
+    }
+
     fn open(&mut self) -> Result<TarSource, SourceError> {
         if !self.is_checked && self.check.is_none() {
             self.check = Some(Check::start(&self.blob)?);

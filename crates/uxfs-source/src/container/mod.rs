@@ -56,13 +56,17 @@ pub(crate) fn open(
     reading: Reading,
 ) -> Result<Vec<Box<dyn StreamSource>>, SourceError> {
     let wanted = layout::Wanted { name: reference.name.as_deref(), platform };
-    let store = store::Store::open(reference)?;
+    let mut store = store::Store::open(reference, tar)?;
     let layers = match reference.form {
         Form::Layout | Form::LayoutArchive => layout::layers(&store, wanted)?,
         Form::Docker => docker::layers(&store, wanted)?,
     };
     let tar = TarOptions { whiteouts: true, ..tar.clone() };
-    let stream =
-        |layer: layout::Blob| -> Box<dyn StreamSource> { Box::new(Layer::new(layer, tar.clone(), reading)) };
+    // The first layer also tells what is to be told of the image.
+    let mut problems = std::mem::take(&mut store.problems);
+    let stream = |layer: layout::Blob| -> Box<dyn StreamSource> {
+        let problems = std::mem::take(&mut problems);
+        Box::new(Layer::new(layer, tar.clone(), reading).with_problems(problems))
+    };
     Ok(layers.into_iter().map(stream).collect())
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     content::{Content, ContentLocation},
     entry::Kind,
-    error::{ContainerFault, Shown, SourceError},
+    error::{ContainerFault, Problem, Reason, Shown, SourceError},
     packing::Packing,
     path::split,
     stream::{StreamEntry, StreamItem, StreamSource},
@@ -39,6 +39,8 @@ const MAX_LINKS: usize = 8;
 pub(super) struct Store {
     name: Shown,
     files: Files,
+    /// Data behind the end of the archive.
+    pub(super) problems: Vec<Problem>,
 }
 
 enum Files {
@@ -56,20 +58,22 @@ enum Member {
 impl Store {
     /// # Errors
     /// It cannot be read, or is no archive.
-    pub(super) fn open(reference: &Reference) -> Result<Self, SourceError> {
+    pub(super) fn open(reference: &Reference, options: &TarOptions) -> Result<Self, SourceError> {
         let name = reference.shown();
+        let mut problems = Vec::new();
         let files = match reference.form {
             Form::Layout => Files::Directory(reference.path.clone()),
             Form::LayoutArchive | Form::Docker => {
-                let archive = open_archive(&reference.path)?;
-                let members = members(&archive)?;
+                let archive = open_archive(&reference.path, &mut problems)?;
+                let options = TarOptions { ignores_zeros: options.ignores_zeros, ..TarOptions::default() };
+                let members = members(&archive, options, &mut problems)?;
                 Files::Archive { archive, members }
             }
         };
         if let Files::Directory(path) = &files {
             std::fs::read_dir(path).map_err(|error| SourceError::host(path, "open", error))?;
         }
-        Ok(Self { name, files })
+        Ok(Self { name, files, problems })
     }
 
     pub(super) fn fault(&self, fault: ContainerFault) -> SourceError {
@@ -171,7 +175,7 @@ impl Store {
 }
 
 /// An archive as a file that is not packed: where it is none, a copy without a name.
-fn open_archive(path: &Path) -> Result<Region, SourceError> {
+fn open_archive(path: &Path, problems: &mut Vec<Problem>) -> Result<Region, SourceError> {
     let failed = |error| SourceError::host(path, "open", error);
     let region = if path.as_os_str() == "-" || !path.metadata().map_err(failed)?.is_file() {
         spooled_path(path)?
@@ -193,15 +197,24 @@ fn open_archive(path: &Path) -> Result<Region, SourceError> {
                     fault: ContainerFault::NoImageArchive,
                 });
             }
-            spooled(region.name.clone(), start.chain(unpacked))
+            let spooled = spooled(region.name.clone(), start.chain(unpacked.by_ref()))?;
+            problems.extend(unpacked.behind().map(|(start_bytes, length_bytes)| Problem {
+                path: region.name,
+                reason: Reason::BehindPacked { start_bytes, length_bytes },
+            }));
+            Ok(spooled)
         }
     }
 }
 
 /// Where the files of an archive lie.
-fn members(archive: &Region) -> Result<HashMap<Box<[u8]>, Member>, SourceError> {
+fn members(
+    archive: &Region,
+    options: TarOptions,
+    problems: &mut Vec<Problem>,
+) -> Result<HashMap<Box<[u8]>, Member>, SourceError> {
     let Region { file, bytes, name } = archive.clone();
-    let mut tar = TarSource::of_bytes(name.clone(), file, bytes, TarOptions::default(), Reading::Metadata)?;
+    let mut tar = TarSource::of_bytes(name.clone(), file, bytes, options, Reading::Metadata)?;
     let mut members = HashMap::new();
     let mut names_bytes = 0_usize;
     while let Some(item) = tar.next_item()? {
@@ -220,6 +233,8 @@ fn members(archive: &Region) -> Result<HashMap<Box<[u8]>, Member>, SourceError> 
         }
         members.insert(path, member);
     }
+    let is_behind = |problem: &Problem| matches!(problem.reason, Reason::BehindArchive { .. });
+    problems.extend(tar.take_problems().into_iter().filter(is_behind));
     Ok(members)
 }
 

@@ -99,6 +99,26 @@ pub enum Reason {
     /// Something the archive or manifest says of the path has no meaning here and was passed over.
     #[error("{0}")]
     Ignored(String),
+    /// The archive, whose name stands for the path, ends before its file does.
+    #[error(
+        "further data behind the end of the archive: {length_bytes} bytes from byte {start_bytes} on are ignored"
+    )]
+    BehindArchive {
+        /// Place in the unpacked archive.
+        start_bytes: u64,
+        /// Length up to the end.
+        length_bytes: u64,
+    },
+    /// The same of the packed stream that holds the archive.
+    #[error(
+        "further data behind the end of the packed archive: {length_bytes} bytes from byte {start_bytes} on are ignored"
+    )]
+    BehindPacked {
+        /// Place in the packed file.
+        start_bytes: u64,
+        /// Length up to the end.
+        length_bytes: u64,
+    },
 }
 
 impl Reason {
@@ -109,7 +129,7 @@ impl Reason {
 
     /// Whether content or attributes of the source are missing.
     pub fn is_loss(&self) -> bool {
-        !matches!(self, Self::Ignored(_))
+        !matches!(self, Self::Ignored(_) | Self::BehindArchive { .. } | Self::BehindPacked { .. })
     }
 }
 

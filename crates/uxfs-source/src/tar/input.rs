@@ -10,7 +10,7 @@ use std::{
 
 use super::header::{BLOCK_BYTES, Block};
 use crate::{
-    content::read_full,
+    content::{next_data, read_full},
     error::{ArchiveFault, Shown, SourceError},
     packing::Unpacked,
 };
@@ -68,6 +68,10 @@ impl Input {
     /// Where the next byte lies in the file or the stream, which may hold more than the archive.
     pub(super) fn position(&self) -> u64 {
         self.position
+    }
+
+    pub(super) fn name(&self) -> &Shown {
+        &self.name
     }
 
     pub(super) fn is_at_start(&self) -> bool {
@@ -145,13 +149,17 @@ impl Input {
         Ok(())
     }
 
-    /// The next block, or `None` where the archive ends before it.
+    /// The next block, or `None` where the archive ends before it. Zeros that are less than a block are padding.
     pub(super) fn block(&mut self) -> Result<Option<Block>, SourceError> {
-        if self.filled()?.is_empty() {
-            return Ok(None);
-        }
         let mut block = [0; BLOCK_BYTES];
-        self.read_exact(&mut block, "a header")?;
+        let mut length = 0;
+        while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match self.read(rest)? {
+                0 if block.iter().all(|byte| *byte == 0) => return Ok(None),
+                0 => return Err(self.truncated("a header")),
+                read => length += read,
+            }
+        }
         Ok(Some(block))
     }
 
@@ -203,14 +211,42 @@ impl Input {
         Ok(())
     }
 
-    /// Reads a stream to its end: the checksums of a packed one come last, and the writer of a pipe waits until all is read.
-    pub(super) fn drain(&mut self) -> Result<(), SourceError> {
-        while matches!(self.origin, Origin::Stream(_)) {
-            let length = self.filled()?.len();
+    /// Reads to the end: the checksums of a packed stream come last, and the writer of a pipe waits until all is read. Gives
+    /// the places of what is there, from the first byte on that is not zero.
+    pub(super) fn rest(&mut self) -> Result<Option<Range<u64>>, SourceError> {
+        let mut first = None;
+        loop {
+            match (&self.origin, first) {
+                // Nothing is packed: how much there is, is known.
+                (Origin::File { bytes, .. }, Some(_)) => {
+                    self.position = bytes.end.max(self.position);
+                    break;
+                }
+                (Origin::File { .. }, None) => self.skip_hole()?,
+                (Origin::Stream(_), _) => {}
+            }
+            let filled = self.filled()?;
+            let (length, data) = (filled.len(), filled.iter().position(|byte| *byte != 0));
             if length == 0 {
                 break;
             }
+            first = first.or(data.map(|data| self.position + data as u64));
             self.consume(length);
+        }
+        let start = self.start;
+        Ok(first.map(|first| first - start..self.position - start))
+    }
+
+    /// Goes on to the next data of a file, or to its end.
+    fn skip_hole(&mut self) -> Result<(), SourceError> {
+        if let Origin::File { file, bytes } = &self.origin
+            && self.at == self.filled
+        {
+            let found = next_data(file.as_fd(), self.position, bytes.end);
+            let found = found.map_err(|error| {
+                SourceError::io(&self.name.0, "find the holes of", io::Error::from(error))
+            })?;
+            self.position = found.map_or(bytes.end.max(self.position), |data| data.offset_bytes);
         }
         Ok(())
     }
@@ -218,5 +254,13 @@ impl Input {
     /// Whether the archive is packed.
     pub(super) fn is_packed(&self) -> bool {
         matches!(&self.origin, Origin::Stream(stream) if stream.is_packed())
+    }
+
+    /// What follows the packed stream: place and length in bytes. Known at the end.
+    pub(super) fn behind_packed(&self) -> Option<(u64, u64)> {
+        match &self.origin {
+            Origin::Stream(stream) => stream.behind(),
+            Origin::File { .. } => None,
+        }
     }
 }

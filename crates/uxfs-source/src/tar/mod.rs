@@ -16,7 +16,8 @@
 //! A thread unpacks and parses, ahead within bounds. Content of an archive that is a plain file stays there: it is read, by
 //! any thread, when it is wanted. Whatever an archive holds can only produce an error; one that ends without its two zero
 //! blocks is complete all the same, as others see it, if it ends between members. A packed archive is read to the end of the
-//! packed stream, where checksums are: its last item is followed by an error if one is wrong.
+//! packed stream, where checksums are: its last item is followed by an error if one is wrong. Of other data behind the end of
+//! an archive a problem tells.
 //!
 //! | module | holds |
 //! |---|---|
@@ -54,10 +55,12 @@ pub struct TarOptions {
     pub inline_limit_bytes: u64,
     /// Whether names that begin with `.wh.` say what is gone: in layers of container images.
     pub whiteouts: bool,
+    /// Whether blocks of zeros end no archive: archives that were joined are read one after the other.
+    pub ignores_zeros: bool,
 }
 
 impl Default for TarOptions {
     fn default() -> Self {
-        Self { inline_limit_bytes: 64 << 10, whiteouts: false }
+        Self { inline_limit_bytes: 64 << 10, whiteouts: false, ignores_zeros: false }
     }
 }

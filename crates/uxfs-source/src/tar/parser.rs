@@ -1,5 +1,7 @@
 //! From the bytes of an archive to its members.
 
+use std::ops::Range;
+
 use super::{
     TarOptions,
     acl::{self, Owners, Parsed},
@@ -76,7 +78,7 @@ impl Parser {
         let next = self.next_member();
         let Err(SourceError::Archive { fault, .. }) = &next else { return next };
         if self.input.is_packed() && !matches!(fault, ArchiveFault::Compression(_)) {
-            self.input.drain()?;
+            self.input.rest()?;
         }
         next
     }
@@ -89,13 +91,29 @@ impl Parser {
             self.is_streamed = false;
             let mut before = Before { extensions: self.global.clone(), long_name: None, long_link: None };
             let Some(block) = self.read_before(&mut before)? else {
-                self.input.drain()?;
+                self.end()?;
                 return Ok(None);
             };
             if let Some(item) = self.member(&Header(&block), before)? {
                 return Ok(Some(item));
             }
         }
+    }
+
+    /// Reads to the end of the input, which may hold more than the archive.
+    fn end(&mut self) -> Result<(), SourceError> {
+        let behind = self.input.rest()?;
+        let behind = behind.map(|Range { start, end }| Reason::BehindArchive {
+            start_bytes: start,
+            length_bytes: end - start,
+        });
+        let packed = self.input.behind_packed();
+        let packed =
+            packed.map(|(start_bytes, length_bytes)| Reason::BehindPacked { start_bytes, length_bytes });
+        let name = self.input.name().clone();
+        self.problems
+            .extend(behind.into_iter().chain(packed).map(|reason| Problem { path: name.clone(), reason }));
+        Ok(())
     }
 
     /// The archive's padding need not all be there at its end.
@@ -112,8 +130,9 @@ impl Parser {
         loop {
             let block = match self.input.block()? {
                 None if self.input.is_at_start() => return Err(self.fault(ArchiveFault::Empty)),
-                // Two zero blocks, or just the end.
                 Some(block) if block.iter().any(|byte| *byte != 0) => block,
+                Some(_) if self.options.ignores_zeros && !is_begun => continue,
+                // Two zero blocks, or just the end.
                 _ if is_begun => return Err(self.fault(ArchiveFault::Truncated { within: "a member" })),
                 _ => return Ok(None),
             };

@@ -11,7 +11,7 @@ use uxfs_populate::{
     report::{Progress as Counts, Report},
 };
 
-use uxfs_source::error::SourceError;
+use uxfs_source::error::{Reason, SourceError};
 
 use super::source::Survey;
 use crate::{
@@ -85,10 +85,17 @@ pub fn close(mut closing: Closing, report: &Report, device: &Arc<dyn BlockDevice
     closing
 }
 
-/// Reports files of the source that are missing in the image.
+/// Reports what of the source is missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
-        notice!(Note::Source, "{}: {problem}", source.display());
+        match problem.reason {
+            // These name the archive themselves.
+            Reason::BehindArchive { .. } => {
+                notice!(Note::Source, "{problem} (--ignore-zeros reads on)");
+            }
+            Reason::BehindPacked { .. } => notice!(Note::Source, "{problem}"),
+            _ => notice!(Note::Source, "{}: {problem}", source.display()),
+        }
     }
     let more = report.problem_count.saturating_sub(report.problems.len() as u64);
     if more > 0 {

@@ -48,6 +48,9 @@ pub struct SourceArguments {
     /// With images of containers for several platforms: the one to take [default: this machine's]
     #[arg(long, value_name = "OS/ARCH[/VARIANT]", requires = "from")]
     platform: Option<Platform>,
+    /// Read on behind the blocks of zeros that end an archive, as tar does for archives joined into one file
+    #[arg(long, requires = "from")]
+    ignore_zeros: bool,
     /// Make the image without unreadable files, and list them; the exit code is 1 then
     #[arg(long)]
     pub skip_unreadable: bool,
@@ -180,7 +183,8 @@ impl SourceArguments {
         if let Some(threads) = self.threads {
             directory.threads = threads.max(1);
         }
-        let tar = TarOptions { whiteouts: is_layered, ..TarOptions::default() };
+        let tar =
+            TarOptions { whiteouts: is_layered, ignores_zeros: self.ignore_zeros, ..TarOptions::default() };
         let (memory_bytes, platform) = (self.memory_bytes(), self.platform.clone());
         SourceOptions { directory, tar, memory_bytes, platform, ..SourceOptions::default() }
     }
