@@ -7,7 +7,7 @@
 //! | times | pax records, in nanoseconds; GNU and star headers |
 //! | owners | numbers only: the names are those of another machine, and the file system that is made keeps numbers |
 //! | numbers that do not fit | pax records; binary fields |
-//! | extended attributes | `SCHILY.xattr.*`, `LIBARCHIVE.xattr.*` (which holds where both are there), `RHT.security.selinux` |
+//! | extended attributes | `SCHILY.xattr.*`, `LIBARCHIVE.xattr.*` (which holds where both name one attribute), `RHT.security.selinux` |
 //! | ACLs | `SCHILY.acl.access`, `SCHILY.acl.default`; a name without a number is looked for among the owners of the archive's members, then on the host |
 //! | holes | old GNU, GNU 0.0, 0.1 and 1.0 |
 //! | packed with | gzip, zstd, xz |

@@ -1,5 +1,7 @@
 //! Extended headers: what a member has beyond its 512-byte header.
 
+use std::collections::HashSet;
+
 use crate::{
     entry::{Attribute, SELINUX_LABEL, Timestamp},
     error::ArchiveFault,
@@ -25,14 +27,34 @@ pub(super) struct Extensions {
     pub(super) acl_default: Option<Vec<u8>>,
     /// Whether there is a list of NFS, which has no place here.
     pub(super) has_nfs_acl: bool,
-    selinux: Option<Vec<u8>>,
-    /// As GNU tar and star write them.
-    schily: Vec<Attribute>,
-    /// As bsdtar writes them, beside the others.
-    libarchive: Vec<Attribute>,
+    attributes: Vec<AttributeRecord>,
+    /// How many headers there were: a later one, a member's own last of all, says more than an earlier one.
+    headers: u32,
     pub(super) sparse: SparseRecords,
     /// Whether there was any: then a hard link may have content.
     pub(super) is_pax: bool,
+}
+
+/// A record of an attribute.
+#[derive(Debug, Clone)]
+struct AttributeRecord {
+    /// As written, but for what [`Form::Libarchive`] encodes.
+    name: Box<[u8]>,
+    value: Box<[u8]>,
+    form: Form,
+    /// Number of its header.
+    header: u32,
+}
+
+/// The form of a record. Of one attribute in one header the last of these forms holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    /// `RHT.security.selinux`: a label alone.
+    Selinux,
+    /// `SCHILY.xattr.NAME`, as GNU tar and star write it. GNU tar escapes two letters in names, bsdtar and Go's archives none.
+    Schily,
+    /// `LIBARCHIVE.xattr.NAME`, as bsdtar writes it, mostly beside the one before: names and values are encoded without loss.
+    Libarchive,
 }
 
 /// Holes, by extended headers.
@@ -56,6 +78,7 @@ impl Extensions {
     /// Adds the records of one extended header.
     pub(super) fn add(&mut self, mut records: &[u8]) -> Result<(), ArchiveFault> {
         self.is_pax = true;
+        self.headers = self.headers.saturating_add(1);
         while !records.is_empty() {
             // Some pad the last block with zeros within the size.
             if records.iter().all(|byte| *byte == 0) {
@@ -93,15 +116,16 @@ impl Extensions {
             b"SCHILY.acl.access" => self.acl_access = text(),
             b"SCHILY.acl.default" => self.acl_default = text(),
             b"SCHILY.acl.ace" => self.has_nfs_acl = given,
-            b"RHT.security.selinux" => self.selinux = text(),
+            b"RHT.security.selinux" if given => self.put(Form::Selinux, SELINUX_LABEL.into(), value.into()),
+            b"RHT.security.selinux" => self.attributes.retain(|record| record.form != Form::Selinux),
             b"GNU.volume.filename" | b"GNU.volume.offset" => return Err(ArchiveFault::MultiVolume),
             _ => {
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                    put(&mut self.schily, name.into(), value.into());
+                    self.put(Form::Schily, name.into(), value.into());
                 } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
                     let name = percent(name, |_| true);
                     let value = base64(value).ok_or(ArchiveFault::Record)?;
-                    put(&mut self.libarchive, name.into(), value.into());
+                    self.put(Form::Libarchive, name.into(), value.into());
                 } else if let Some(word) = key.strip_prefix(b"GNU.sparse.") {
                     self.sparse.add(word, value)?;
                 }
@@ -111,36 +135,52 @@ impl Extensions {
         Ok(())
     }
 
+    fn put(&mut self, form: Form, name: Box<[u8]>, value: Box<[u8]>) {
+        self.attributes.push(AttributeRecord { name, value, form, header: self.headers });
+    }
+
     /// The extended attributes, ACLs apart, in order of their names.
     pub(super) fn take_attributes(&mut self) -> Vec<Attribute> {
-        let mut attributes = std::mem::take(&mut self.libarchive);
-        if attributes.is_empty() {
-            // bsdtar writes both, and only its own kind without loss; GNU tar escapes two letters in names.
-            attributes = std::mem::take(&mut self.schily);
-            for attribute in &mut attributes {
-                if attribute.name.contains(&b'%') {
-                    attribute.name = percent(&attribute.name, |byte| matches!(byte, b'%' | b'=')).into();
+        let mut records = std::mem::take(&mut self.attributes);
+        drop_repeated(&mut records);
+        for record in &mut records {
+            match record.form {
+                Form::Schily if record.name.contains(&b'%') => {
+                    record.name = percent(&record.name, |byte| matches!(byte, b'%' | b'=')).into();
                 }
+                Form::Selinux if record.value.last() != Some(&0) => {
+                    record.value = [&*record.value, b"\0"].concat().into();
+                }
+                _ => {}
             }
         }
-        let has_label = attributes.iter().any(|attribute| &*attribute.name == SELINUX_LABEL);
-        if let Some(mut label) = self.selinux.take().filter(|_| !has_label) {
-            if label.last() != Some(&0) {
-                label.push(0);
-            }
-            attributes.push(Attribute { name: SELINUX_LABEL.into(), value: label.into() });
-        }
-        attributes.retain(|attribute| !attribute.name.is_empty() && !attribute.name.contains(&0));
+        records.retain(|record| !record.name.is_empty() && !record.name.contains(&0));
         // The last of several of one name holds.
-        attributes.reverse();
-        attributes.sort_by(|a, b| a.name.cmp(&b.name));
-        attributes.dedup_by(|a, b| a.name == b.name);
-        attributes
+        records.reverse();
+        records.sort_by(|a, b| a.name.cmp(&b.name).then((b.header, b.form).cmp(&(a.header, a.form))));
+        records.dedup_by(|a, b| a.name == b.name);
+        records.into_iter().map(|AttributeRecord { name, value, .. }| Attribute { name, value }).collect()
     }
 }
 
-fn put(attributes: &mut Vec<Attribute>, name: Box<[u8]>, value: Box<[u8]>) {
-    attributes.push(Attribute { name, value });
+/// Takes away those records of bsdtar that another one of the same header says without loss: their names are not escaped, so
+/// that `%` in one may be misread, and an equals sign seems to end it.
+fn drop_repeated(records: &mut Vec<AttributeRecord>) {
+    let text = |record: &AttributeRecord| [&*record.name, b"=", &*record.value].concat();
+    let exact = records.iter().filter(|record| record.form == Form::Libarchive);
+    let odd: Vec<_> =
+        exact.filter(|record| record.name.iter().any(|byte| matches!(byte, b'%' | b'='))).collect();
+    if odd.is_empty() {
+        return;
+    }
+    let names: HashSet<(u32, Box<[u8]>)> =
+        odd.iter().map(|record| (record.header, record.name.clone())).collect();
+    let texts: HashSet<(u32, Vec<u8>)> = odd.iter().map(|record| (record.header, text(record))).collect();
+    records.retain(|record| {
+        record.form != Form::Schily
+            || !(names.contains(&(record.header, record.name.clone()))
+                || texts.contains(&(record.header, text(record))))
+    });
 }
 
 impl SparseRecords {
@@ -323,14 +363,51 @@ mod tests {
             (&*attributes[1].name, &*attributes[1].value),
             (b"user.a=b%c%41".as_slice(), b"1\n2".as_slice())
         );
+        // As bsdtar writes one attribute twice, and beside it another writer's, and one whose name only looks escaped.
         let mut bsd = Extensions::default();
-        bsd.add(&attribute("SCHILY.xattr.user.a", "b=value")).unwrap();
-        bsd.add(&attribute("LIBARCHIVE.xattr.user.a%3Db", "dmFsdWU")).unwrap();
-        let attributes = bsd.take_attributes();
-        assert_eq!(attributes.len(), 1);
+        let records = [
+            attribute("SCHILY.xattr.user.a", "b=value"),
+            attribute("LIBARCHIVE.xattr.user.a%3Db", "dmFsdWU"),
+            attribute("SCHILY.xattr.user.c", "kept"),
+            attribute("SCHILY.xattr.user.100%25", "x"),
+            attribute("LIBARCHIVE.xattr.user.100%2525", "eA"),
+        ];
+        bsd.add(&records.concat()).unwrap();
+        assert_eq!(shown(&mut bsd), ["user.100%25=x", "user.a=b=value", "user.c=kept"]);
+    }
+
+    fn shown(extensions: &mut Extensions) -> Vec<String> {
+        let attributes = extensions.take_attributes();
+        let text = |part: &[u8]| part.escape_ascii().to_string();
+        attributes.iter().map(|found| format!("{}={}", text(&found.name), text(&found.value))).collect()
+    }
+
+    #[test]
+    fn attributes_are_chosen_by_name_and_header() {
+        let attribute = |key: &str, value: &str| record(key.as_bytes(), value.as_bytes());
+        let mut global = Extensions::default();
+        let records = [
+            attribute("LIBARCHIVE.xattr.user.a", "Z2xvYmFs"),
+            attribute("LIBARCHIVE.xattr.user.b", "Z2xvYmFs"),
+            attribute("SCHILY.xattr.security.selinux", "global"),
+            attribute("SCHILY.xattr.user.d", "global"),
+        ];
+        global.add(&records.concat()).unwrap();
+        let mut own = global.clone();
+        let records = [
+            attribute("SCHILY.xattr.user.a", "own"),
+            attribute("LIBARCHIVE.xattr.user.c", "bGlicmFyeQ"),
+            attribute("SCHILY.xattr.user.c", "own"),
+            attribute("RHT.security.selinux", "own"),
+        ];
+        own.add(&records.concat()).unwrap();
+        let expected =
+            ["security.selinux=own\\x00", "user.a=own", "user.b=global", "user.c=library", "user.d=global"];
+        assert_eq!(shown(&mut own), expected);
+        // The next member has what the global header says.
         assert_eq!(
-            (&*attributes[0].name, &*attributes[0].value),
-            (b"user.a=b".as_slice(), b"value".as_slice())
+            shown(&mut global),
+            ["security.selinux=global", "user.a=global", "user.b=global", "user.d=global"]
         );
     }
 
