@@ -15,7 +15,7 @@ use uxfs_mkfs::{empty::FormatError, target::TargetError};
 use uxfs_partition::selection::SelectionError;
 use uxfs_populate::{error::PopulateError, make::MakeError};
 use uxfs_repair::commit::error::CommitError;
-use uxfs_source::error::{Reason, SourceError};
+use uxfs_source::error::{LayerFault, Reason, SourceError};
 use uxfs_volume::error::{Error, OperationError};
 
 use crate::{image_target::Occupied, kind::Kind};
@@ -179,6 +179,9 @@ fn of_source(error: &(dyn StandardError + 'static)) -> Option<Cause> {
         SourceError::Replaced { .. } => only(Kind::Changed),
         SourceError::NoWayToAttributes | SourceError::Preload(_) => only(Kind::Unavailable),
         SourceError::CannotRestart { .. } => only(Kind::Invalid),
+        SourceError::Layer { fault: LayerFault::TooManySymlinks, .. } => {
+            with(Kind::TooManySymlinks, Errno::LOOP)
+        }
         SourceError::Archive { .. }
         | SourceError::Layer { .. }
         | SourceError::Container { .. }

@@ -48,7 +48,11 @@ impl Contents {
             streams.extend(open_streams(path, options, reading)?);
         }
         match is_read_twice {
-            true => Ok(Self::Layers(Box::new(Layers::with_memory(streams, options.memory())?))),
+            true => Ok(Self::Layers(Box::new(Layers::with_options(
+                streams,
+                options.memory(),
+                options.keeps_directory_symlinks,
+            )?))),
             false => Ok(Self::Streams(streams)),
         }
     }

@@ -51,6 +51,8 @@ pub struct Options {
     pub writes_contents: bool,
     /// Whether access times come from the source; otherwise they are when the image is made, as for any new file.
     pub keeps_access_times: bool,
+    /// Of streams: whether a directory does not replace a symbolic link that leads to a directory.
+    pub keeps_directory_symlinks: bool,
     /// Memory, about, for inodes whose other names, entries or contents come later. The rest goes to temporary files.
     pub memory_bytes: u64,
 }
@@ -69,6 +71,12 @@ impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
         let memory_bytes = default_budget_bytes() / MEMORY_SHARE;
-        Self { threads, writes_contents: true, keeps_access_times: false, memory_bytes }
+        Self {
+            threads,
+            writes_contents: true,
+            keeps_access_times: false,
+            keeps_directory_symlinks: false,
+            memory_bytes,
+        }
     }
 }

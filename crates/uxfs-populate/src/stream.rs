@@ -7,6 +7,8 @@
 //! pipe is among them they are streams one after the other that may take away what earlier ones made. A
 //! directory that a layer declares opaque loses what *earlier* layers put into it, also where the layer says so after
 //! it has added to the directory itself; inodes that the present layer made or named are remembered for that.
+//!
+//! Symbolic links above a path are followed within the image, as in `uxfs_source::layers`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,6 +23,7 @@ use uxfs_volume::{
     attribute::xattr::XattrView,
     error::{Error, OperationError},
     inode::{FileType, Inode, set::InodeSet},
+    resolve::MAX_SYMLINKS,
 };
 
 use crate::{
@@ -73,6 +76,7 @@ struct Filling<'a> {
     levels: Vec<Level>,
     /// Inodes that the present layer made, and directories that it named or put something into.
     layer: InodeSet,
+    keeps_directory_symlinks: bool,
     report: Report,
     progress: &'a Progress,
 }
@@ -97,6 +101,7 @@ impl<'a> Filling<'a> {
             builder: Builder::start(file_system, options, progress)?,
             levels: vec![Level { name: Box::default(), inode }],
             layer: InodeSet::default(),
+            keeps_directory_symlinks: options.keeps_directory_symlinks,
             report: Report::default(),
             progress,
         })
@@ -130,25 +135,36 @@ impl<'a> Filling<'a> {
 
     fn entry(&mut self, entry: StreamEntry, source: &mut dyn StreamSource) -> Outcome<()> {
         let StreamEntry { path, mut metadata, kind } = entry;
-        self.adjustments.apply(b"", &path, &kind, &mut metadata)?;
-        self.report.attributes += metadata.attributes.len() as u64;
         let Some((parents, name)) = split(&path) else {
             // The root itself.
             self.leave_to(1)?;
+            self.adjustments.apply(b"", b"", &kind, &mut metadata)?;
+            self.report.attributes += metadata.attributes.len() as u64;
             return self.with_top(|filling, root| {
                 filling.remove_xattrs(root)?;
                 filling.builder.set_metadata(&mut filling.transaction, root, &metadata)
             });
         };
         self.enter(parents, &metadata)?;
+        self.adjustments.apply(b"", &self.path_of(name), &kind, &mut metadata)?;
+        self.report.attributes += metadata.attributes.len() as u64;
         if let Kind::HardLink { target } = &kind {
             return self.hard_link(&path, name, target);
         }
-        if let Some(found) = self.find(name)? {
-            if matches!(kind, Kind::Directory(_)) && found.1 == FileType::Directory {
-                return self.again(name, found.0, &metadata);
+        if let Some((number, file_type)) = self.find(name)? {
+            match file_type {
+                FileType::Directory if matches!(kind, Kind::Directory(_)) => {
+                    return self.again(name, number, &metadata);
+                }
+                FileType::SymbolicLink
+                    if self.keeps_directory_symlinks
+                        && matches!(kind, Kind::Directory(_))
+                        && self.leads_to_directory(name)? =>
+                {
+                    return Ok(());
+                }
+                _ => self.remove_tree(name)?,
             }
-            self.remove_tree(name)?;
         }
         self.report.count(&kind);
         self.make(name, &metadata, kind, Some(source))?;
@@ -247,31 +263,76 @@ impl<'a> Filling<'a> {
     /// Makes the directories of `parents` those on the way, and those that are missing. They belong to root and have
     /// the times of the file below.
     fn enter(&mut self, parents: &[u8], below: &Metadata) -> Outcome<()> {
-        for name in self.leave_common(parents)? {
-            match self.find(name)? {
-                Some((number, FileType::Directory)) => {
-                    self.layer.insert(number);
-                    self.descend(name, number)?;
-                }
-                Some(_) => {
-                    self.remove_tree(name)?;
-                    self.make_parent(name, below)?;
-                }
-                None => self.make_parent(name, below)?,
-            }
-        }
-        Ok(())
+        self.walk(parents, Some(below)).map(drop)
     }
 
     /// As [`enter`](Self::enter), but makes nothing: false where a directory is missing.
     fn enter_existing(&mut self, parents: &[u8]) -> Outcome<bool> {
-        for name in self.leave_common(parents)? {
-            match self.find(name)? {
-                Some((number, FileType::Directory)) => self.descend(name, number)?,
-                _ => return Ok(false),
+        self.walk(parents, None)
+    }
+
+    /// Goes to a directory, along symbolic links too. Without metadata for them, missing ones are not made.
+    fn walk(&mut self, path: &[u8], below: Option<&Metadata>) -> Outcome<bool> {
+        // Names still to come, the next one last.
+        let mut names: Vec<Box<[u8]>> = self.leave_common(path)?.into_iter().rev().map(Box::from).collect();
+        let mut followed = 0;
+        while let Some(name) = names.pop() {
+            match &*name {
+                b"." => continue,
+                // From the root it leads to the root.
+                b".." => {
+                    self.leave_to(self.levels.len().saturating_sub(1))?;
+                    continue;
+                }
+                _ => {}
+            }
+            match (self.find(&name)?, below) {
+                (Some((number, FileType::Directory)), below) => {
+                    if below.is_some() {
+                        self.layer.insert(number);
+                    }
+                    self.descend(&name, number)?;
+                }
+                (Some((number, FileType::SymbolicLink)), _) => {
+                    followed += 1;
+                    if followed > MAX_SYMLINKS {
+                        return Err(Error::from(OperationError::TooManySymlinks).into());
+                    }
+                    let file_system = self.transaction.engine();
+                    let target = file_system.read_symlink(&*file_system.inode(number)?)?;
+                    if target.starts_with(b"/") {
+                        self.leave_to(1)?;
+                    }
+                    let target = target.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+                    names.extend(target.rev().map(Box::from));
+                }
+                (_, None) => return Ok(false),
+                (found, Some(below)) => {
+                    if found.is_some() {
+                        self.remove_tree(&name)?;
+                    }
+                    self.make_parent(&name, below)?;
+                }
             }
         }
         Ok(true)
+    }
+
+    /// Whether a symbolic link in the innermost directory leads to a directory.
+    fn leads_to_directory(&mut self, name: &[u8]) -> Outcome<bool> {
+        self.store_levels()?;
+        let file_system = self.transaction.engine();
+        match file_system.resolve(&self.path_of(name), true) {
+            Ok(inode) => Ok(file_type_of(&inode)? == FileType::Directory),
+            Err(Error::Operation(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The path of a name in the innermost directory.
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let names = self.levels.iter().skip(1).map(|level| &*level.name).chain([name]);
+        names.collect::<Vec<_>>().join(&b'/')
     }
 
     /// Leaves the directories that are not on the way to `parents`; gives the names still to be entered.
@@ -307,8 +368,9 @@ impl<'a> Filling<'a> {
     }
 
     fn make_parent(&mut self, name: &[u8], below: &Metadata) -> Outcome<()> {
-        let metadata = Metadata { mode: 0o755, times: below.times, ..Metadata::default() };
+        let mut metadata = Metadata { mode: 0o755, times: below.times, ..Metadata::default() };
         let kind = Kind::Directory(DirectoryId::ROOT);
+        self.adjustments.apply(b"", &self.path_of(name), &kind, &mut metadata)?;
         self.report.count(&kind);
         let number = self.make(name, &metadata, kind, None)?;
         self.descend(name, number)
@@ -351,18 +413,15 @@ impl<'a> Filling<'a> {
         Ok(Some((found.inode, file_type)))
     }
 
-    /// From the root, through what has been stored.
+    /// From the root, through what has been stored. A link that the path itself is, is not followed.
     fn resolve(&self, path: &[u8]) -> Outcome<Option<(InodeNumber, FileType)>> {
         let file_system = self.transaction.engine();
-        let mut inode = file_system.inode(file_system.geometry().root_inode)?;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            let found = match file_system.lookup(&inode, name) {
-                Err(Error::Operation(OperationError::NotADirectory)) => return Ok(None),
-                found => found?,
-            };
-            let Some(found) = found else { return Ok(None) };
-            inode = file_system.inode(found.inode)?;
-        }
+        let inode = match file_system.resolve(path, false) {
+            Err(Error::Operation(OperationError::NotADirectory | OperationError::NotFound)) => {
+                return Ok(None);
+            }
+            inode => inode?,
+        };
         let file_type = file_type_of(&inode)?;
         Ok(Some((inode.number, file_type)))
     }

@@ -41,6 +41,9 @@ pub struct SourceOptions {
     pub time: Timestamp,
     /// Of images of containers that are for several platforms; that of the host unless told otherwise.
     pub platform: Option<Platform>,
+    /// Of several sources that are laid over each other, and within an archive: a directory does not replace a symbolic link
+    /// to a directory.
+    pub keeps_directory_symlinks: bool,
     /// Copies what cannot be read twice to a temporary file first.
     pub spools_streams: bool,
     /// Memory, about, for the records of files of archives, manifests and layers, and a part of it for the names of each

@@ -3,12 +3,14 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
 use proptest::prelude::*;
 use uxfs_source::{
     content::Content,
+    directory::{DirectoryOptions, DirectorySource},
     entry::{DirectoryId, Kind, Metadata},
     error::{LayerFault, Problem, SourceError},
     layers::Layers,
@@ -55,12 +57,55 @@ fn layers(items: &[Vec<StreamItem>]) -> Result<Layers, SourceError> {
     Layers::new(items.iter().map(|items| Box::new(Told { items: items.clone(), at: 0 }) as _).collect())
 }
 
-/// A model file system: what each path is, by the mark of its file and whether it is a directory.
-type Model = BTreeMap<String, (u32, bool)>;
+/// A file of the model: its mark, and what it is.
+#[derive(Debug, Clone, PartialEq)]
+struct Modelled(u32, Shape);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Shape {
+    Directory,
+    File,
+    Link(String),
+}
+
+/// A model file system by path.
+type Model = BTreeMap<String, Modelled>;
 
 fn is_below(path: &str, directory: &str) -> bool {
     directory.is_empty() && !path.is_empty()
         || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Where a path leads: links above it are followed, and with `follows_last` it itself. `None` for circles.
+fn place(path: &str, follows_last: bool, model: &Model) -> Option<String> {
+    let mut names: Vec<String> = path.split('/').map(str::to_owned).collect();
+    let mut place: Vec<String> = Vec::new();
+    let mut followed = 0;
+    while !names.is_empty() {
+        let name = names.remove(0);
+        match name.as_str() {
+            "" | "." => continue,
+            ".." => {
+                place.pop();
+                continue;
+            }
+            _ => place.push(name),
+        }
+        let Some(Modelled(_, Shape::Link(target))) = model.get(&place.join("/")) else { continue };
+        if names.is_empty() && !follows_last {
+            continue;
+        }
+        followed += 1;
+        if followed > 40 {
+            return None;
+        }
+        place.pop();
+        if target.starts_with('/') {
+            place.clear();
+        }
+        names = target.split('/').map(str::to_owned).chain(names).collect();
+    }
+    Some(place.join("/"))
 }
 
 /// Unpacks layers one after the other; `None` where that cannot be done.
@@ -71,42 +116,46 @@ fn unpack(layers: &[Vec<StreamItem>]) -> Option<Model> {
     for (number, layer) in layers.iter().enumerate() {
         for item in layer {
             let gone = match item {
-                StreamItem::Whiteout(path) => Some((path.escape_ascii().to_string(), true)),
-                StreamItem::Opaque(path) => Some((path.escape_ascii().to_string(), false)),
+                StreamItem::Whiteout(path) => {
+                    Some((place(&path.escape_ascii().to_string(), false, &model)?, true))
+                }
+                StreamItem::Opaque(path) => {
+                    Some((place(&path.escape_ascii().to_string(), true, &model)?, false))
+                }
                 StreamItem::Entry(_) => None,
             };
             if let Some((path, itself)) = gone {
                 let is_meant = |known: &str| is_below(known, &path) || (itself && known == path);
                 model.retain(|known, _| named[known] == number || !is_meant(known));
             } else if let StreamItem::Entry(entry) = item {
-                unpack_entry(entry, &mut model)?;
-                named.insert(entry.path.escape_ascii().to_string(), number);
+                named.insert(unpack_entry(entry, &mut model)?, number);
             }
         }
     }
     Some(model)
 }
 
-fn unpack_entry(entry: &StreamEntry, model: &mut Model) -> Option<()> {
-    let path = entry.path.escape_ascii().to_string();
-    let is_file =
-        |(known, (_, is_directory)): (&String, &(u32, bool))| !is_directory && is_below(&path, known);
+fn unpack_entry(entry: &StreamEntry, model: &mut Model) -> Option<String> {
+    let path = place(&entry.path.escape_ascii().to_string(), false, model)?;
+    let is_file = |(known, file): (&String, &Modelled)| file.1 != Shape::Directory && is_below(&path, known);
     if model.iter().any(is_file) {
         return None;
     }
+    let new = |shape| Modelled(entry.metadata.user, shape);
     let new = match &entry.kind {
-        Kind::Directory(_) => (entry.metadata.user, true),
+        Kind::Directory(_) => new(Shape::Directory),
+        Kind::Symlink { target } => new(Shape::Link(target.escape_ascii().to_string())),
         Kind::HardLink { target } => {
-            let target = model.get(&target.escape_ascii().to_string()).copied();
-            target.filter(|(_, is_directory)| !is_directory)?
+            let target = place(&target.escape_ascii().to_string(), false, model)?;
+            model.get(&target).cloned().filter(|file| file.1 != Shape::Directory)?
         }
-        _ => (entry.metadata.user, false),
+        _ => new(Shape::File),
     };
-    if !new.1 {
+    if new.1 != Shape::Directory {
         model.retain(|known, _| !is_below(known, &path));
     }
-    model.insert(path, new);
-    Some(())
+    model.insert(path.clone(), new);
+    Some(path)
 }
 
 /// What a tree tells, which must name each path once, in order. Directories that no layer names are there for what is below
@@ -117,7 +166,7 @@ fn collect(source: &mut dyn TreeSource, expected: &Model) -> Model {
     let mut names: BTreeMap<u64, u32> = BTreeMap::new();
     let mut last: Option<(DirectoryId, String)> = None;
     if let Some(root) = source.root() {
-        model.insert(String::new(), (root.user, true));
+        model.insert(String::new(), Modelled(root.user, Shape::Directory));
     }
     while let Some(batch) = source.next_batch().unwrap() {
         for entry in batch.entries {
@@ -138,8 +187,13 @@ fn collect(source: &mut dyn TreeSource, expected: &Model) -> Model {
                 assert!(expected.keys().any(|known| is_below(known, &path)), "{path} is empty");
                 continue;
             }
-            let mark = (entry.metadata.user, is_directory);
-            assert!(model.insert(path.clone(), mark).is_none(), "{path} is told twice");
+            let shape = match &entry.kind {
+                Kind::Directory(_) => Shape::Directory,
+                Kind::Symlink { target } => Shape::Link(target.escape_ascii().to_string()),
+                _ => Shape::File,
+            };
+            let file = Modelled(entry.metadata.user, shape);
+            assert!(model.insert(path.clone(), file).is_none(), "{path} is told twice");
         }
     }
     assert!(names.values().all(|left| *left == 0), "files have other numbers of names: {names:?}");
@@ -151,15 +205,20 @@ fn path_strategy() -> impl Strategy<Value = String> {
 }
 
 fn item_strategy() -> impl Strategy<Value = StreamItem> {
-    (path_strategy(), path_strategy(), any::<u32>(), 0..12_u8).prop_map(|(path, other, mark, which)| {
-        match which {
+    let front = prop::sample::select(vec!["", "/", "../", "./../../", "/../"]);
+    (path_strategy(), path_strategy(), front, any::<u32>(), 0..15_u8).prop_map(
+        |(path, other, front, mark, which)| match which {
+            12.. => {
+                let target = format!("{front}{other}").into_bytes().into();
+                entry(&path, mark, Kind::Symlink { target })
+            }
             0..4 => entry(&path, mark, Kind::Directory(DirectoryId(0))),
             4..7 => entry(&path, mark, Kind::Regular { size_bytes: 0, content: Content::Hole }),
             7..10 => entry(&path, mark, Kind::HardLink { target: other.as_bytes().into() }),
             10 => StreamItem::Whiteout(path.as_bytes().into()),
             _ => StreamItem::Opaque(path.as_bytes().into()),
-        }
-    })
+        },
+    )
 }
 
 /// All that a tree tells, with directories numbered as they are met, or the error.
@@ -192,6 +251,9 @@ fn brief(layers: &[Vec<StreamItem>]) -> String {
         StreamItem::Opaque(path) => format!("opaque {}", path.escape_ascii()),
         StreamItem::Entry(StreamEntry { path, kind: Kind::HardLink { target }, .. }) => {
             format!("{} = {}", path.escape_ascii(), target.escape_ascii())
+        }
+        StreamItem::Entry(StreamEntry { path, kind: Kind::Symlink { target }, .. }) => {
+            format!("{} -> {}", path.escape_ascii(), target.escape_ascii())
         }
         StreamItem::Entry(StreamEntry { path, kind, .. }) => {
             format!("{} {}", kind.word(), path.escape_ascii())
@@ -335,6 +397,100 @@ fn faults_by_name() {
     assert!(matches!(fault(vec![link("a", "b")]), LayerFault::NoTarget(_)));
     assert_eq!(fault(vec![directory, link("a", "d")]), LayerFault::LinkToDirectory);
     assert_eq!(fault(vec![file("a"), file("a/b")]), LayerFault::NoDirectoryAbove);
+    let symlink = |path, target: &str| entry(path, 0, Kind::Symlink { target: target.as_bytes().into() });
+    assert_eq!(fault(vec![symlink("a", "b"), symlink("b", "/a"), file("a/x")]), LayerFault::TooManySymlinks);
+    assert_eq!(fault(vec![symlink("a", "a/b"), file("a/x")]), LayerFault::TooManySymlinks);
+    let (long, below) = ("n/".repeat(2000), format!("a/{}x", "m/".repeat(100)));
+    assert_eq!(fault(vec![symlink("a", &long), file(&below)]), LayerFault::TooLong);
+    assert_eq!(fault(vec![file("f"), symlink("a", "f"), file("a/x")]), LayerFault::NoDirectoryAbove);
+}
+
+/// As `tar --keep-directory-symlink` does, and without that.
+#[test]
+fn links_to_directories_are_kept_where_that_is_asked_for() {
+    let symlink =
+        |path: &str, target: &str| entry(path, 1, Kind::Symlink { target: target.as_bytes().into() });
+    let directory = |path: &str| entry(path, 2, Kind::Directory(DirectoryId(0)));
+    let file = |path: &str| entry(path, 3, Kind::Fifo);
+    let lower = vec![
+        directory("usr"),
+        file("usr/bin/sh"),
+        symlink("bin", "usr/bin"),
+        symlink("nowhere", "missing"),
+        file("usr/file"),
+        symlink("to-file", "/usr/file"),
+        symlink("gone", "usr/gone"),
+        file("usr/gone/x"),
+        file("usr/gone"),
+    ];
+    let names = ["bin", "nowhere", "to-file", "gone"];
+    let upper = names.iter().flat_map(|name| [directory(name), file(&format!("{name}/new"))]).collect();
+    let both = [lower, upper];
+    for (keeps, expected) in [(true, "usr/bin/new"), (false, "bin/new")] {
+        for memory_bytes in [0, 1 << 30] {
+            let streams =
+                both.iter().map(|items| Box::new(Told { items: items.clone(), at: 0 }) as _).collect();
+            let mut layers = Layers::with_options(streams, memory_bytes, keeps).unwrap();
+            let tree = of_tree(&mut layers);
+            for path in [expected, "nowhere/new", "to-file/new", "gone/new"] {
+                assert!(tree.paths.contains_key(path), "{path}: {:?}", tree.paths.keys());
+            }
+            assert_eq!(tree.paths["bin"].kind == "symbolic link", keeps);
+        }
+    }
+}
+
+#[test]
+fn links_above_a_path_lead_where_gnu_tar_follows_them() {
+    require!(Judge::GnuTar);
+    let folder = folder();
+    let root = |name: &str| {
+        let root = folder.path().join(name);
+        fs::create_dir(&root).unwrap();
+        root
+    };
+    let (lower, upper, expected) = (root("lower"), root("upper"), root("expected"));
+    for path in ["usr/bin/deep", "opt", "var"] {
+        fs::create_dir_all(lower.join(path)).unwrap();
+    }
+    fs::write(lower.join("usr/bin/sh"), "sh").unwrap();
+    let links =
+        [("bin", "usr/bin"), ("opt/bin", "../bin"), ("var/b", "./../opt/bin/deep"), ("usr/same", "bin")];
+    for (link, target) in links {
+        symlink(target, lower.join(link)).unwrap();
+    }
+    fs::create_dir_all(upper.join("var/b/more")).unwrap();
+    for path in ["bin/a", "opt/bin/b", "var/b/c", "var/b/more/d", "usr/same/sh2"] {
+        fs::create_dir_all(upper.join(path).parent().unwrap()).unwrap();
+        fs::write(upper.join(path), path).unwrap();
+    }
+    fs::hard_link(upper.join("bin/a"), upper.join("bin/a2")).unwrap();
+    let archive = |root: &Path, name: &str, members: &[&str]| {
+        let archive = folder.path().join(name);
+        let mut tar = Judge::GnuTar.command();
+        tar.args(["--no-recursion", "-cf"]).arg(&archive).arg("-C").arg(root).args(members);
+        assert!(tar.status().unwrap().success());
+        let status = Judge::GnuTar.command().arg("-xf").arg(&archive).arg("-C").arg(&expected).status();
+        assert!(status.unwrap().success());
+        Box::new(TarSource::open(&archive, TarOptions::default(), Reading::Metadata).unwrap())
+            as Box<dyn StreamSource>
+    };
+    let lowest =
+        ["usr", "usr/bin", "usr/bin/deep", "usr/bin/sh", "opt", "var", "bin", "opt/bin", "var/b", "usr/same"];
+    // No member for the directories that are links below.
+    let above = ["bin/a", "opt/bin/b", "var/b/c", "var/b/more", "var/b/more/d", "usr/same/sh2", "bin/a2"];
+    let streams = vec![archive(&lower, "lower.tar", &lowest), archive(&upper, "upper.tar", &above)];
+    let mut layers = Layers::new(streams).unwrap();
+    let paths = |tree: Tree| -> Vec<(String, String, Vec<u8>)> {
+        let told = tree.paths.into_iter().filter(|(path, _)| path != ".");
+        told.map(|(path, told)| (path, told.kind.to_owned(), told.content)).collect()
+    };
+    let options = DirectoryOptions::default();
+    let mut unpacked = DirectorySource::open(&expected, options, Reading::Everything).unwrap();
+    let unpacked = of_tree(&mut unpacked);
+    let found = of_tree(&mut layers);
+    assert_eq!(found.links, unpacked.links);
+    assert_eq!(paths(found), paths(unpacked));
 }
 
 /// Makes a layer of files with these contents; a name that ends with a slash is a directory.

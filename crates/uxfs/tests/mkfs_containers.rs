@@ -130,6 +130,76 @@ fn random_layers_are_what_umoci_unpacks() {
     }
 }
 
+/// Members, hard links and whiteouts below symbolic links to directories, which lead about within the root.
+#[test]
+fn links_above_members_lead_where_umoci_follows_them() {
+    require!(Judge::Umoci, Judge::GnuTar, Judge::XfsRepair, Judge::Kernel);
+    let images = Images::new();
+    let (lower, upper) = (images.path("layer-0"), images.path("upper"));
+    for (root, files) in [
+        (&lower, &["usr/bin/sh", "usr/bin/old", "usr/lib/gone", "usr/share/x", "opt/x"][..]),
+        (&upper, &["bin/new", "bin/.wh.old", "lib/.wh..wh..opq", "lib/y", "up/share/readme", "opt/b/z"]),
+    ] {
+        for file in files {
+            fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs::write(root.join(file), file).unwrap();
+        }
+    }
+    let links = [("bin", "/usr/bin"), ("lib", "usr/lib"), ("up", "../../../usr"), ("opt/b", "./../bin")];
+    for (link, target) in links {
+        symlink(target, lower.join(link)).unwrap();
+    }
+    fs::hard_link(upper.join("bin/new"), upper.join("bin/new2")).unwrap();
+    images.add(&lower);
+    // The directories themselves are not among the members.
+    let archive = images.path("upper.tar");
+    let members =
+        ["bin/new", "bin/new2", "bin/.wh.old", "lib/.wh..wh..opq", "lib/y", "up/share/readme", "opt/b/z"];
+    let mut tar = Judge::GnuTar.command();
+    tar.args(["--no-recursion", "-cf", text(&archive), "-C", text(&upper)]).args(members);
+    assert!(tar.status().unwrap().success());
+    images.umoci(&["raw", "add-layer", "--image", "layout:image", text(&archive)]);
+    let tree = images.unpacked("bundle");
+    assert!(tree.join("usr/bin/new2").is_file() && !tree.join("usr/bin/old").exists());
+    mend_times(&images, 1, &tree);
+    let made = images.made("oci:layout:image");
+    let paths = holds_the_same_but_for_reading(&made, &tree).unwrap();
+    judged("umoci, kernel and xfs_repair", &format!("links above members: {paths} paths"));
+    // Read once, in the archive's own order.
+    let piped = images.path("piped");
+    let mut uxfs = Command::new(program());
+    uxfs.args(["mkfs", "-q", "--size", "400M", "--from", text(&images.path("layer-0.tar")), "--from", "-"]);
+    uxfs.arg(&piped).stdin(fs::File::open(&archive).unwrap());
+    assert!(uxfs.status().unwrap().success());
+    mend_times(&images, 1, &tree);
+    holds_the_same_but_for_reading(&piped, &tree).unwrap();
+    // A link in a circle.
+    symlink("turn", upper.join("turn")).unwrap();
+    fs::create_dir(images.path("circle")).unwrap();
+    let circle = images.path("circle.tar");
+    for (options, members) in [(["-cf", "-C"], "turn"), (["-rf", "-C"], "turn/x")] {
+        if members == "turn/x" {
+            fs::remove_file(upper.join("turn")).unwrap();
+            fs::create_dir(upper.join("turn")).unwrap();
+            fs::write(upper.join("turn/x"), "x").unwrap();
+        }
+        let mut tar = Judge::GnuTar.command();
+        assert!(
+            tar.args([options[0], text(&circle), options[1], text(&upper), members])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    for source in [text(&circle), "-"] {
+        let mut uxfs = Command::new(program());
+        uxfs.args(["mkfs", "-q", "-f", "--json", "--size", "400M", "--from", source]).arg(&piped);
+        let output = uxfs.stdin(fs::File::open(&circle).unwrap()).output().unwrap();
+        let words = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!output.status.success() && words.contains("ELOOP"), "{source}: {words}");
+    }
+}
+
 /// Changes some of a tree: what umoci then writes into a layer is its own choice.
 fn change(root: &Path, random: &mut Random) {
     for number in 0..25 {

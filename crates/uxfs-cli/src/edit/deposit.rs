@@ -71,6 +71,8 @@ pub struct Overwriting {
     pub keeps_existing: bool,
     /// A file with several names is replaced by a new inode: its other names keep the old contents.
     pub divides_links: bool,
+    /// Where a symbolic link leads to a directory, a directory is put into that.
+    pub enters_linked_directories: bool,
 }
 
 impl Deposit<'_> {
@@ -152,6 +154,12 @@ impl Session {
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),
             (true, false) => {
+                if overwriting.enters_linked_directories
+                    && status.file_type == FileType::SymbolicLink
+                    && let Some(directory) = self.linked_directory(&place.path)?
+                {
+                    return Ok(Some(directory));
+                }
                 return wrong(FailureKind::NotADirectory, "cannot replace a file by a directory");
             }
             (false, true) => return wrong(FailureKind::IsADirectory, "cannot replace a directory by a file"),

@@ -338,6 +338,22 @@ impl Session {
         }
     }
 
+    /// The directory that a symbolic link leads to, if it is one.
+    ///
+    /// # Errors
+    /// Damage; the device; links in a circle.
+    pub fn linked_directory(&self, link: &[u8]) -> Result<Option<InodeHandle>, Failure> {
+        let found = match self.look(link, true) {
+            // It leads nowhere, or through a file.
+            Err(Error::Operation(OperationError::NotFound | OperationError::NotADirectory)) => {
+                return Ok(None);
+            }
+            found => found.map_err(|error| explained(error).about_path(link))?,
+        };
+        let is_directory = self.status(&found)?.file_type == FileType::Directory;
+        Ok(is_directory.then_some(found))
+    }
+
     /// Whether there is a file at a path: none lies below a file that is no directory.
     ///
     /// # Errors

@@ -341,6 +341,12 @@ pub enum LayerFault {
     /// More than can be numbered.
     #[error("too many files")]
     TooMany,
+    /// Symbolic links on the way to it lead in a circle, or are more than are followed.
+    #[error("too many levels of symbolic links above it")]
+    TooManySymlinks,
+    /// Longer than [`crate::stream::MAX_PATH_BYTES`] where symbolic links on the way lead.
+    #[error("the path is too long where symbolic links above it lead")]
+    TooLong,
 }
 
 /// Faults of a line of a text file.

@@ -19,6 +19,7 @@
 //! | [`plan`] | which of them remain, and in which order |
 //! | [`spilled`] | the same for more paths than memory may hold |
 //! | [`records`] | the record of a file |
+//! | [`symlinks`] | symbolic links on the way to paths |
 //! | [`teller`] | the thread that tells the tree |
 //! | here | the two passes |
 
@@ -27,6 +28,7 @@ mod paths;
 mod plan;
 mod records;
 mod spilled;
+mod symlinks;
 mod teller;
 
 use std::{
@@ -47,6 +49,7 @@ use self::{
     plan::{Order, Plan, Time},
     records::{Handles, Stored, StoredContent, What, decode, encode},
     spilled::{Events, LaterReader, Remains},
+    symlinks::Symlinks,
     teller::{Message, Teller},
 };
 use crate::{
@@ -131,13 +134,24 @@ impl Layers {
     ///
     /// # Errors
     /// As for [`new`](Self::new); temporary files.
-    pub fn with_memory(
+    pub fn with_memory(layers: Vec<Box<dyn StreamSource>>, memory_bytes: u64) -> Result<Self, SourceError> {
+        Self::with_options(layers, memory_bytes, false)
+    }
+
+    /// As [`with_memory`](Self::with_memory). With `keeps_directory_symlinks` a directory does not replace a symbolic link that
+    /// leads to a directory: it is passed over, as by `tar --keep-directory-symlink`.
+    ///
+    /// # Errors
+    /// As for [`with_memory`](Self::with_memory).
+    pub fn with_options(
         mut layers: Vec<Box<dyn StreamSource>>,
         memory_bytes: u64,
+        keeps_directory_symlinks: bool,
     ) -> Result<Self, SourceError> {
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let mut first = FirstPass {
             paths: Learned::InMemory(Plan::new()),
+            symlinks: Symlinks::new(memory_bytes / 4, keeps_directory_symlinks),
             memory_bytes,
             records: Records::new((memory_bytes / 4).min(MOST_RECORD_BYTES)),
             handles: Vec::with_capacity(layers.len()),
@@ -256,6 +270,7 @@ enum Learned {
 
 struct FirstPass {
     paths: Learned,
+    symlinks: Symlinks,
     memory_bytes: usize,
     records: Records,
     handles: Vec<Handles>,
@@ -272,17 +287,21 @@ impl FirstPass {
         let number = self.handles.len();
         self.began.push(began);
         let mut handles = Handles::default();
-        while let Some(item) = layer.next_item()? {
+        while let Some(mut item) = layer.next_item()? {
+            problems.add(layer.take_problems());
             self.time = self.time.checked_add(1).filter(|time| *time != Time::MAX).ok_or_else(many)?;
-            let mut place = 0;
+            // A record has the path by which the layer has the file.
+            self.record.clear();
             if let StreamItem::Entry(entry) = &item
                 && !matches!(entry.kind, Kind::HardLink { .. })
             {
                 encode(entry, number, &mut handles, &mut self.record);
-                place = self.records.append(&self.record)?;
             }
+            if !self.symlinks.resolve(&mut item, self.time, began)? {
+                continue;
+            }
+            let place = if self.record.is_empty() { 0 } else { self.records.append(&self.record)? };
             self.learn(&item, began, place)?;
-            problems.add(layer.take_problems());
         }
         problems.add(layer.take_problems());
         self.handles.push(handles);

@@ -132,7 +132,7 @@ impl Paths {
     }
 }
 
-pub(super) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -127,6 +128,34 @@ fn standard_input_and_options_of_put() {
     assert!(line.starts_with("-rw-r----- 1 5 6 3000000 "), "{line}");
     assert!(line.contains("2001-02-03 04:05:06.000000000"), "{line}");
     assert!(succeeds(&["cat", &image, "/new"]).len() == 3_000_000);
+}
+
+/// In an image with merged /usr, say.
+#[test]
+fn a_directory_is_put_where_a_link_leads_to_one() {
+    let (folder, image) = new_image();
+    let tree = folder.path().join("tree");
+    for file in ["bin/hello", "bin/deep/x", "up/y"] {
+        fs::create_dir_all(tree.join(file).parent().unwrap()).unwrap();
+        fs::write(tree.join(file), file).unwrap();
+    }
+    let links = "ln -s /usr/bin bin; ln -s ../../usr up; ln -s nowhere dangling; ln -s usr/bin/sh file";
+    succeeds(&["shell", &image, "-c", &format!("mkdir -p usr/bin; touch usr/bin/sh; {links}")]);
+    for option in ["-r", "-a"] {
+        succeeds(&["put", option, &image, &format!("{}/.", text(&tree)), "/"]);
+        let found = |kind: &str| {
+            let found = succeeds(&["find", &image, "/", "-type", kind]);
+            let mut paths: Vec<String> = found.lines().map(str::to_owned).collect();
+            paths.sort();
+            paths
+        };
+        assert_eq!(found("f"), ["/usr/bin/deep/x", "/usr/bin/hello", "/usr/bin/sh", "/usr/y"]);
+        assert_eq!(found("l"), ["/bin", "/dangling", "/file", "/up"]);
+    }
+    for link in ["/dangling", "/file"] {
+        fails(&["put", "-r", "-T", &image, text(&tree), link], 1, "cannot replace a file by a directory");
+    }
+    uxfs_testkit::verdict::repair_is_silent(Path::new(&image)).unwrap();
 }
 
 /// As Linux has it: only a directory can have a slash behind its name.

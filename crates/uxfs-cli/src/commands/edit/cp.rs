@@ -109,6 +109,14 @@ impl Copying<'_> {
         self.arguments.recursive || self.arguments.archive
     }
 
+    fn overwriting(&self) -> Overwriting {
+        Overwriting {
+            keeps_existing: self.arguments.no_clobber,
+            divides_links: self.keeps_links(),
+            ..Overwriting::default()
+        }
+    }
+
     fn keeps_links(&self) -> bool {
         self.arguments.archive || self.arguments.links
     }
@@ -229,9 +237,7 @@ impl Copying<'_> {
             owner: Owner::default(),
             kept: if is_directory { Kept::default() } else { kept.clone() },
         };
-        let overwriting =
-            Overwriting { keeps_existing: self.arguments.no_clobber, divides_links: self.keeps_links() };
-        let Some(copy) = session.deposit_over(&place, deposit, overwriting)? else { return Ok(()) };
+        let Some(copy) = session.deposit_over(&place, deposit, self.overwriting())? else { return Ok(()) };
         session.report.done_with("copied", met.path, Some(("->", &place.path)));
         if is_directory {
             if !seen.insert(met.handle.number()) {

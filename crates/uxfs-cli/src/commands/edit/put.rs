@@ -50,7 +50,7 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     operands: Operands,
-    /// Directories with all that they hold
+    /// Directories with all that they hold; where the image has a symbolic link to a directory, into that directory
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
     /// Like -r, and keep owners, permissions, times, attributes, ACLs and hard links
@@ -323,7 +323,11 @@ impl Putting<'_> {
         let permissions = metadata.mode & if is_directory { 0o1777 } else { 0o777 };
         let kept = if is_directory { Kept::default() } else { self.kept(metadata, false) };
         let deposit = Deposit { kind, permissions, owner: self.forced.owner, kept };
-        let overwriting = Overwriting { keeps_existing: self.arguments.no_clobber, divides_links };
+        let overwriting = Overwriting {
+            keeps_existing: self.arguments.no_clobber,
+            divides_links,
+            enters_linked_directories: true,
+        };
         let put = session.deposit_over(place, deposit, overwriting)?;
         if put.is_some() {
             session.report.done("put", &place.path);

@@ -51,6 +51,9 @@ pub struct SourceArguments {
     /// Read on behind the blocks of zeros that end an archive, as tar does for archives joined into one file
     #[arg(long, requires = "from")]
     ignore_zeros: bool,
+    /// Keep symbolic links to directories where a later archive or layer has a directory, as tar does with this option
+    #[arg(long, requires = "from")]
+    keep_directory_symlink: bool,
     /// Make the image without unreadable files, and list them; the exit code is 1 then
     #[arg(long)]
     pub skip_unreadable: bool,
@@ -186,7 +189,14 @@ impl SourceArguments {
         let tar =
             TarOptions { whiteouts: is_layered, ignores_zeros: self.ignore_zeros, ..TarOptions::default() };
         let (memory_bytes, platform) = (self.memory_bytes(), self.platform.clone());
-        SourceOptions { directory, tar, memory_bytes, platform, ..SourceOptions::default() }
+        SourceOptions {
+            directory,
+            tar,
+            memory_bytes,
+            platform,
+            keeps_directory_symlinks: self.keep_directory_symlink,
+            ..SourceOptions::default()
+        }
     }
 
     /// Reports what `--manifest` describes and the source does not have. The image is made all the same.
@@ -248,6 +258,7 @@ impl SourceArguments {
         let has_access_times = self.atime || self.times.sets_all();
         let mut options = Options {
             keeps_access_times: has_access_times || proto.is_some_and(|proto| proto.keeps_access_times),
+            keeps_directory_symlinks: self.keep_directory_symlink,
             ..Options::default()
         };
         if let Some(threads) = self.threads {
