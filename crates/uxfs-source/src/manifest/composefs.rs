@@ -15,7 +15,8 @@ pub(super) fn looks_like(line: &[u8]) -> bool {
     let is_number = |word: Option<&[u8]>| {
         word.is_some_and(|word| !word.is_empty() && word.iter().all(|byte| byte.is_ascii_digit()))
     };
-    let size = fields.next();
+    // That of the root is to be ignored.
+    let size = fields.next().filter(|size| *size != b"-").or(Some(b"0"));
     let mode = fields.next().map(|mode| mode.strip_prefix(b"@").unwrap_or(mode));
     is_absolute && is_number(size) && is_number(mode) && fields.count() >= 8
 }
@@ -24,28 +25,41 @@ pub(super) fn parse(line: &[u8]) -> Result<Description, TextFault> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mut field = |name: &'static str| fields.next().ok_or(TextFault::Missing(name));
     let path = clean(&escapes::composefs(field("path")?)?)?;
-    let size_bytes = decimal(field("size")?, "size")?;
-    let mode = field("mode")?;
-    let (is_hard_link, mode) = mode.strip_prefix(b"@").map_or((false, mode), |mode| (true, mode));
+    let (size, mode) = (field("size")?, field("mode")?);
+    let (links, user, group) = (field("link count")?, field("uid")?, field("gid")?);
+    let (device, modification) = (field("device")?, field("time")?);
+    let (payload, content, _digest) = (field("payload")?, field("content")?, field("digest")?);
+    if mode.starts_with(b"@") {
+        // The file is described where its first name is: all but both names is to be ignored here.
+        return Ok(Description {
+            path,
+            kind: Some(DescribedKind::HardLink),
+            payload: optional(payload)?,
+            has_all_attributes: true,
+            ..Description::default()
+        });
+    }
     let mode: u32 = octal(mode, "mode")?;
-    let _links: u64 = decimal(field("link count")?, "link count")?;
-    let user = decimal(field("uid")?, "uid")?;
-    let group = decimal(field("gid")?, "gid")?;
-    let device = unpack_device(decimal(field("device")?, "device")?);
-    let modification = time(field("time")?)?;
-    let payload = optional(field("payload")?)?;
-    let inline = optional(field("content")?)?;
-    let _digest = field("digest")?;
-    let kind = match (is_hard_link, mode & 0o170_000) {
-        (true, _) => DescribedKind::HardLink,
-        (_, 0o040_000) => DescribedKind::Directory,
-        (_, 0o100_000) => DescribedKind::Regular,
-        (_, 0o120_000) => DescribedKind::Symlink,
-        (_, 0o020_000) => DescribedKind::CharacterDevice,
-        (_, 0o060_000) => DescribedKind::BlockDevice,
-        (_, 0o010_000) => DescribedKind::Fifo,
-        (_, 0o140_000) => DescribedKind::Socket,
+    let _links: u64 = decimal(links, "link count")?;
+    let (user, group) = (decimal(user, "uid")?, decimal(group, "gid")?);
+    let device = unpack_device(decimal(device, "device")?);
+    let modification = time(modification)?;
+    let payload = optional(payload)?;
+    let inline = optional(content)?;
+    let kind = match mode & 0o170_000 {
+        0o040_000 => DescribedKind::Directory,
+        0o100_000 => DescribedKind::Regular,
+        0o120_000 => DescribedKind::Symlink,
+        0o020_000 => DescribedKind::CharacterDevice,
+        0o060_000 => DescribedKind::BlockDevice,
+        0o010_000 => DescribedKind::Fifo,
+        0o140_000 => DescribedKind::Socket,
         _ => return Err(TextFault::Missing("file type in the mode")),
+    };
+    // That of a directory is to be ignored.
+    let size_bytes = match kind {
+        DescribedKind::Directory => None,
+        _ => Some(decimal(size, "size")?),
     };
     Ok(Description {
         path,
@@ -56,7 +70,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Description, TextFault> {
         modification: Some(modification),
         attributes: attributes(fields)?,
         has_all_attributes: true,
-        size_bytes: Some(size_bytes),
+        size_bytes,
         device: Some(device),
         payload,
         inline,

@@ -7,9 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use uxfs_block::spill::{SpillError, records::Records};
+
 use super::{DescribedKind, Description, Reader};
 use crate::{
     content::Content,
+    encoding::{self, Writer},
     entry::{DirectoryId, Kind, Metadata, Times, Timestamp},
     error::{Problem, Shown, SourceError, TextFault},
     stream::{StreamEntry, StreamItem, StreamSource},
@@ -29,6 +32,49 @@ pub struct ManifestSource {
     default_time: Timestamp,
     directories: u64,
     is_over: bool,
+    held: HeldLinks,
+}
+
+/// Hard links, held back until all files have been told: their targets may be described behind them.
+struct HeldLinks {
+    records: Records,
+    /// The next one, once the others have been told.
+    next: Option<u64>,
+    record: Vec<u8>,
+}
+
+impl HeldLinks {
+    /// So much is kept in memory, the rest in a temporary file.
+    const MEMORY_BYTES: usize = 4 << 20;
+
+    fn new() -> Self {
+        Self { records: Records::new(Self::MEMORY_BYTES), next: None, record: Vec::new() }
+    }
+
+    fn add(&mut self, path: &[u8], target: &[u8]) -> Result<(), SpillError> {
+        self.record.clear();
+        let mut writer = Writer(&mut self.record);
+        writer.bytes(path);
+        writer.bytes(target);
+        self.records.append(&self.record).map(drop)
+    }
+
+    /// All have been added.
+    fn begin(&mut self) {
+        self.next = self.records.first_place();
+    }
+
+    fn next(&mut self) -> Result<Option<StreamEntry>, SpillError> {
+        let Some(place) = self.next else { return Ok(None) };
+        let record = self.records.read(place, &mut self.record)?;
+        let mut reader = encoding::Reader(record);
+        let names = reader.bytes().zip(reader.bytes());
+        let (path, target) = names.ok_or_else(SpillError::damaged)?;
+        let kind = Kind::HardLink { target: target.into() };
+        let entry = StreamEntry { path: path.into(), metadata: Metadata::default(), kind };
+        self.next = self.records.place_after(place, record);
+        Ok(Some(entry))
+    }
 }
 
 impl fmt::Debug for ManifestSource {
@@ -45,7 +91,8 @@ impl ManifestSource {
     pub fn open(path: &Path, contents: &Path, default_time: Timestamp) -> Result<Self, SourceError> {
         let reader = Reader::open(path)?;
         let (path, contents) = (path.to_path_buf(), contents.to_path_buf());
-        Ok(Self { path, contents, reader, default_time, directories: 0, is_over: false })
+        let held = HeldLinks::new();
+        Ok(Self { path, contents, reader, default_time, directories: 0, is_over: false, held })
     }
 
     fn entry(&mut self, described: Description) -> Result<StreamEntry, TextFault> {
@@ -126,13 +173,20 @@ impl StreamSource for ManifestSource {
     fn next_item(&mut self) -> Result<Option<StreamItem>, SourceError> {
         loop {
             if self.is_over {
-                return Ok(None);
+                return Ok(self.held.next()?.map(StreamItem::Entry));
             }
             // Unless it goes well.
             self.is_over = true;
-            let Some(described) = self.reader.next()? else { return Ok(None) };
+            let Some(described) = self.reader.next()? else {
+                self.held.begin();
+                continue;
+            };
             let is_optional = described.is_optional;
             match self.entry(described) {
+                Ok(StreamEntry { path, kind: Kind::HardLink { target }, .. }) => {
+                    self.is_over = false;
+                    self.held.add(&path, &target)?;
+                }
                 Ok(entry) => {
                     self.is_over = false;
                     return Ok(Some(StreamItem::Entry(entry)));
