@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::Path,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use crate::error::SourceError;
@@ -13,9 +13,14 @@ use crate::error::SourceError;
 /// Most bytes of such a file: a million users.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Users and groups by name: the host's, read when first asked for, or those of another folder.
-#[derive(Debug, Default)]
+/// Users and groups by name: the host's, read when first asked for, or those of another folder. Clones share them.
+#[derive(Debug, Clone, Default)]
 pub struct HostNames {
+    names: Arc<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
     users: OnceLock<HashMap<Box<[u8]>, u32>>,
     groups: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
@@ -31,17 +36,17 @@ impl HostNames {
             let text = bytes_of(&path).map_err(|error| SourceError::host(&path, "read", error));
             text.map(|text| OnceLock::from(parse(&text)))
         };
-        Ok(Self { users: read("passwd")?, groups: read("group")? })
+        Ok(Self { names: Arc::new(Names { users: read("passwd")?, groups: read("group")? }) })
     }
 
     /// The number of a user.
     pub fn user(&self, name: &[u8]) -> Option<u32> {
-        self.users.get_or_init(|| read("/etc/passwd")).get(name).copied()
+        self.names.users.get_or_init(|| read("/etc/passwd")).get(name).copied()
     }
 
     /// The number of a group.
     pub fn group(&self, name: &[u8]) -> Option<u32> {
-        self.groups.get_or_init(|| read("/etc/group")).get(name).copied()
+        self.names.groups.get_or_init(|| read("/etc/group")).get(name).copied()
     }
 }
 

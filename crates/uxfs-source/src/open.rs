@@ -13,6 +13,7 @@ use crate::{
     directory::{DirectoryOptions, DirectorySource},
     entry::Timestamp,
     error::SourceError,
+    host_names::HostNames,
     manifest::{self, ManifestSource},
     stream::StreamSource,
     tar::{TarOptions, TarSource},
@@ -39,6 +40,8 @@ pub struct SourceOptions {
     pub contents: Option<PathBuf>,
     /// The time of what a manifest gives none to.
     pub time: Timestamp,
+    /// Users and groups that a manifest may name.
+    pub names: HostNames,
     /// Of images of containers that are for several platforms; that of the host unless told otherwise.
     pub platform: Option<Platform>,
     /// Of several sources that are laid over each other, and within an archive: a directory does not replace a symbolic link
@@ -69,8 +72,8 @@ const NAMES_SHARE: u64 = 8;
 /// The hard links of a directory among layers take one part in this many of the memory.
 const LINKS_SHARE: u64 = 8;
 
-/// So much of a file shows what it is: more than a line of a dump for the root, attributes apart.
-const START_BYTES: u64 = 4096;
+/// So much of a file shows what it is: the comments before a manifest's first line, and that line.
+const START_BYTES: u64 = 64 << 10;
 
 impl Source {
     /// Opens a directory, an archive (packed or not, a file or a pipe), a manifest (mtree or a dump of composefs), or, as
@@ -93,7 +96,12 @@ impl Source {
         if found.is_file() && is_manifest(path)? {
             let beside = || path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
             let contents = options.contents.clone().unwrap_or_else(beside);
-            return Ok(Self::Stream(Box::new(ManifestSource::open(path, &contents, options.time)?)));
+            return Ok(Self::Stream(Box::new(ManifestSource::open(
+                path,
+                &contents,
+                options.time,
+                &options.names,
+            )?)));
         }
         Ok(Self::Stream(Box::new(TarSource::open(path, options.tar.clone(), reading)?)))
     }
@@ -177,9 +185,15 @@ mod tests {
         let open = |path: &Path| Source::open(path, &SourceOptions::default(), Reading::Metadata).unwrap();
         assert!(matches!(open(folder.path()), Source::Tree(_)));
         let path = folder.path().join("source");
-        for (text, items) in
-            [("#mtree\n. type=dir\n", 1), ("/ 0 40755 2 0 0 0 0.0 - - -\n/a 0 100644 1 0 0 0 0.0 - - -\n", 2)]
-        {
+        for (text, items) in [
+            ("#mtree\n. type=dir\n", 1),
+            ("/ 0 40755 2 0 0 0 0.0 - - -\n/a 0 100644 1 0 0 0 0.0 - - -\n", 2),
+            // As mtree -c, mtree -C, mtree -D and a person write them.
+            ("#\t   user: root\n#\n\n# .\n/set type=file\n.  type=dir\n    a   type=fifo\n..\n", 2),
+            ("./a type=fifo uid=0\n", 1),
+            ("type=dir mode=0755 .\ntype=fifo uid=0 ./a\ntype=link link=a ./b\n", 3),
+            ("a/b \\\n  type=fifo\n", 1),
+        ] {
             fs::write(&path, text).unwrap();
             let Source::Stream(mut stream) = open(&path) else { panic!("{text}") };
             let mut count = 0;
@@ -192,9 +206,11 @@ mod tests {
         let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
         let empty = stream.next_item().map(drop);
         assert!(matches!(empty, Err(SourceError::Archive { fault: ArchiveFault::Empty, .. })), "{empty:?}");
-        fs::write(&path, "neither").unwrap();
-        let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
-        assert!(matches!(stream.next_item(), Err(SourceError::Archive { .. })));
+        for text in ["neither", "#!/bin/sh\nname=value ls\n", "# only comments\n", "a=b c=d\n"] {
+            fs::write(&path, text).unwrap();
+            let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+            assert!(matches!(stream.next_item(), Err(SourceError::Archive { .. })), "{text}");
+        }
         assert!(
             Source::open(&folder.path().join("nothing"), &SourceOptions::default(), Reading::Metadata)
                 .is_err()

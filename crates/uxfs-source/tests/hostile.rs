@@ -374,9 +374,10 @@ fn read_texts(bytes: &[u8]) {
     let path = folder.path().join("text");
     fs::write(&path, bytes).unwrap();
     // Only that they end, and not in a panic.
-    let _ = read_all(&mut ManifestSource::open(&path, folder.path(), Timestamp::default()).unwrap());
+    let names = HostNames::default();
+    let _ = read_all(&mut ManifestSource::open(&path, folder.path(), Timestamp::default(), &names).unwrap());
     let _ = read_all(&mut ProtofileSource::open(&path, ProtofileOptions::default()).unwrap());
-    if let Ok(mut overlay) = Overlay::open(&path, 0) {
+    if let Ok(mut overlay) = Overlay::open(&path, &names, 0) {
         let mut metadata = Metadata::default();
         for name in ["", "a", "a b", "full/path"] {
             overlay.apply(name.as_bytes(), &Kind::Fifo, &mut metadata).unwrap();
@@ -399,7 +400,8 @@ fn the_texts_themselves_are_good() {
     fs::write(folder.path().join("a b"), b"").unwrap();
     for (text, items) in [(MTREE, 6), (DUMP, 5)] {
         fs::write(&path, text).unwrap();
-        let mut source = ManifestSource::open(&path, folder.path(), Timestamp::default()).unwrap();
+        let mut source =
+            ManifestSource::open(&path, folder.path(), Timestamp::default(), &HostNames::default()).unwrap();
         assert_eq!(read_all(&mut source).unwrap().0, items);
     }
     fs::write(&path, PROTOTYPE).unwrap();

@@ -10,6 +10,7 @@ use uxfs_source::{
     directory::{DirectoryOptions, DirectorySource},
     entry::{ACL_ACCESS, DeviceNumber, DirectoryId, Kind, Metadata, Timestamp},
     error::SourceError,
+    host_names::HostNames,
     manifest::{Applied, ManifestSource, Overlay},
     protofile::{ProtofileOptions, ProtofileSource},
     stream::{StreamItem, StreamSource},
@@ -46,7 +47,7 @@ fn unmatched(overlay: &mut Overlay) -> Vec<String> {
 fn source(folder: &Path, contents: &Path, text: &str) -> ManifestSource {
     let path = folder.join("manifest");
     fs::write(&path, text).unwrap();
-    ManifestSource::open(&path, contents, TIME).unwrap()
+    ManifestSource::open(&path, contents, TIME, &HostNames::default()).unwrap()
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn bsdtar_describes_a_tree() {
     command.args(["-c", "--numeric-owner", "--format=mtree", keywords, "-f"]).arg(&manifest);
     assert!(command.arg("-C").arg(&root).arg(".").env("LC_ALL", "C.UTF-8").status().unwrap().success());
     let expected = as_mtree_tells(tree_of(&root));
-    let mut source = ManifestSource::open(&manifest, &root, TIME).unwrap();
+    let mut source = ManifestSource::open(&manifest, &root, TIME, &HostNames::default()).unwrap();
     let mut found = as_mtree_tells(of_stream(&mut source));
     // Neither is told by the other.
     let is_socket = |_: &String, told: &mut Told| told.kind != "socket";
@@ -301,7 +302,7 @@ fn bsdtar_describes_a_tree() {
     let mut without = expected;
     without.paths.retain(is_socket);
     without.assert_same(&found, "as a source");
-    let mut overlay = Overlay::open(&manifest, 0).unwrap();
+    let mut overlay = Overlay::open(&manifest, &HostNames::default(), 0).unwrap();
     let mut source = DirectorySource::open(&root, DirectoryOptions::default(), Reading::Metadata).unwrap();
     while let Some(batch) = source.next_batch().unwrap() {
         for entry in batch.entries {

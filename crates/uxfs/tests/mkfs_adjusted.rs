@@ -182,6 +182,46 @@ fn owners_by_name() {
     }
 }
 
+/// As mtree -c of FreeBSD and NetBSD, mtree -C and -D, and FreeBSD's build write them.
+#[test]
+fn manifests_are_known_by_their_lines_and_may_name_owners() {
+    let place = Place::new();
+    let names = place.path("names");
+    fs::create_dir(&names).unwrap();
+    fs::write(names.join("passwd"), "root:*:0:0::/:\nlink:*:66:77::/:\n").unwrap();
+    fs::write(names.join("group"), "wheel:*:0:\ngames:*:13:link\n").unwrap();
+    fs::write(place.path("c"), "hi").unwrap();
+    let (manifest, image) = (place.path("manifest"), place.path("image"));
+    let made = |text_of: &str, options: &[&str]| {
+        fs::write(&manifest, text_of).unwrap();
+        let arguments = [&["--size", "300M", "--from", text(&manifest)], options, &[text(&image)]].concat();
+        let output = mkfs(&arguments, None, Stdio::null());
+        assert!(output.status.success(), "{text_of}: {}", words(&output));
+        succeeds(&["find", text(&image), "/f", "-printf", "%U:%G %m %s"])
+    };
+    for form in [
+        "#\t   user: root\n#\tmachine: host\n#\t   tree: /usr/x\n\n# .\n/set type=file uid=5 gid=6 mode=0640 nlink=1\n\
+         .               type=dir mode=0755\n    f           content=c\n..\n",
+        "./f type=file uid=5 gid=6 mode=0640 content=c\n",
+        "type=file uid=5 gid=6 mode=0640 content=c ./f\n",
+    ] {
+        assert_eq!(made(form, &[]), "5:6 640 2");
+    }
+    let metalog = "#mtree 2.0\n. type=dir uname=root gname=wheel mode=0755\n\
+                   ./f type=file uname=link gname=games mode=0644 contents=c size=2 tags=package=base\n";
+    let folder = ["--owner-names", text(&names)];
+    assert_eq!(made(metalog, &folder), "66:13 644 2");
+    // The same as an overlay.
+    let overlay = place.path("overlay");
+    fs::write(&overlay, "/set uname=link gname=games\n./f type=file\n").unwrap();
+    let options = [&["--manifest", text(&overlay)], &folder[..]].concat();
+    assert_eq!(made("./f type=file content=c mode=0600\n", &options), "66:13 600 2");
+    fs::write(&manifest, metalog.replace("gname=games", "gname=no-such-group")).unwrap();
+    let output = mkfs(&["--size", "300M", "--from", text(&manifest), text(&image)], None, Stdio::null());
+    let words = words(&output);
+    assert!(!output.status.success() && words.contains("--owner-names"), "{words}");
+}
+
 /// As a user who may not read all of it.
 #[test]
 fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {

@@ -5,7 +5,7 @@
 //!
 //! | format | from |
 //! |---|---|
-//! | mtree | bsdtar, NetBSD's and FreeBSD's mtree, `go-mtree`: relative and full entries, `/set`, `/unset`, vis(3) escapes; the keywords `type mode uid gid uname gname time link device size contents optional` and `xattr.NAME` with a value in base 64. Names without numbers are looked up on the host. Checksums and flags are not looked at. |
+//! | mtree | bsdtar, NetBSD's and FreeBSD's mtree, `go-mtree`: relative and full entries, the path first or (`mtree -D`) last, `/set`, `/unset`, vis(3) escapes; the keywords `type mode uid gid uname gname time link device size contents optional` and `xattr.NAME` with a value in base 64. The line `#mtree` need not be there. Names without numbers are looked up on the host, or where the caller says. Checksums and flags are not looked at. |
 //! | composefs dump | `composefs-info dump`, `mkcomposefs --from-file`: all eleven fields and the attributes. As an overlay it says all attributes of what it names; a hard link's line says nothing there. |
 //!
 //! | module | holds |
@@ -90,8 +90,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn open(path: &Path) -> Result<Self, SourceError> {
-        Ok(Self { lines: Lines::open(path)?, format: None, names: HostNames::default() })
+    /// `names` are the users and groups that lines may name.
+    pub(crate) fn open(path: &Path, names: HostNames) -> Result<Self, SourceError> {
+        Ok(Self { lines: Lines::open(path)?, format: None, names })
     }
 
     pub(crate) fn new(name: Shown, reader: Box<dyn Read + Send>) -> Self {
@@ -128,10 +129,16 @@ impl Reader {
     }
 }
 
-/// Whether a text begins as a manifest does that says so itself.
+/// Whether a text begins as a manifest does: with the signature of mtree, or, behind comments, with a line of either format.
 pub(crate) fn looks_like(start: &[u8]) -> bool {
-    let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    start.starts_with(b"#mtree") || composefs::looks_like(first)
+    if start.starts_with(b"#mtree") {
+        return true;
+    }
+    let lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    // Archives have zeros in their first block.
+    let first = lines.next().filter(|line| !line.contains(&0));
+    first.is_some_and(|line| composefs::looks_like(line) || mtree::looks_like(line))
 }
 
 /// A path of a manifest, cleaned.

@@ -23,6 +23,8 @@ pub(super) struct State {
     directory: Vec<u8>,
     /// A line that goes on in the next.
     begun: Vec<u8>,
+    /// Whether the path is the last word of a line, as `mtree -D` writes it. Known from the first entry on.
+    is_path_last: Option<bool>,
 }
 
 impl State {
@@ -42,7 +44,7 @@ impl State {
         }
         let mut whole = std::mem::take(&mut self.begun);
         whole.extend_from_slice(line);
-        let mut words = whole.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let mut words = words_of(&whole);
         let Some(first) = words.next() else { return Ok(None) };
         match first {
             _ if first.starts_with(b"#") => Ok(None),
@@ -62,6 +64,12 @@ impl State {
                 let parent = path::split(&self.directory).0.len();
                 self.directory.truncate(parent);
                 Ok(None)
+            }
+            _ if *self.is_path_last.get_or_insert_with(|| is_path_last(&whole)) => {
+                let Some(last) = words_of(&whole).next_back() else { return Ok(None) };
+                let mut words = words_of(&whole);
+                words.next_back();
+                self.entry(last, words, names).map(Some)
             }
             _ => self.entry(first, words, names).map(Some),
         }
@@ -115,6 +123,56 @@ impl State {
         }
         Ok(description)
     }
+}
+
+fn words_of(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
+    line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
+}
+
+/// Whether a word gives a keyword of mtree a value.
+fn is_keyword(word: &[u8]) -> bool {
+    const KEYWORDS: [&[u8]; 15] = [
+        b"type",
+        b"mode",
+        b"uid",
+        b"gid",
+        b"uname",
+        b"gname",
+        b"time",
+        b"size",
+        b"link",
+        b"nlink",
+        b"device",
+        b"flags",
+        b"content",
+        b"contents",
+        b"cksum",
+    ];
+    matches!(split_word(word), (key, Some(_)) if KEYWORDS.contains(&key))
+}
+
+/// Whether an entry begins with keywords and ends with its path.
+fn is_path_last(line: &[u8]) -> bool {
+    let mut words = words_of(line);
+    let is_path = |word: &[u8]| word == b"." || (word.contains(&b'/') && !is_keyword(word));
+    words.next().is_some_and(is_keyword) && words.next_back().is_some_and(is_path)
+}
+
+/// Whether a line, the first but for comments, is one of mtree.
+pub(super) fn looks_like(line: &[u8]) -> bool {
+    let mut words = words_of(line);
+    let Some(first) = words.next() else { return false };
+    let is_set = matches!(first, b"/set" | b"/unset");
+    let keywords = words.clone().filter(|word| is_keyword(word)).count();
+    let mut others = words.filter(|word| !is_keyword(word));
+    // All that follows a path is a keyword, with a value or alone.
+    let is_other_word = |word: &[u8]| {
+        word == b"\\"
+            || split_word(word).0.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+    };
+    is_set
+        || is_path_last(line)
+        || (!is_keyword(first) && others.all(is_other_word) && (keywords > 0 || line.ends_with(b"\\")))
 }
 
 fn split_word(word: &[u8]) -> (&[u8], Option<&[u8]>) {

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     entry::{Kind, Metadata},
     error::{Shown, SourceError, TextFault},
+    host_names::HostNames,
 };
 
 /// Owners, modes, times and attributes by path.
@@ -40,12 +41,13 @@ pub enum Applied {
 }
 
 impl Overlay {
-    /// Reads a manifest. Of its descriptions about `memory_bytes` are kept in memory, the rest in temporary files.
+    /// Reads a manifest. Of its descriptions about `memory_bytes` are kept in memory, the rest in temporary files. `names` are
+    /// the users and groups that it may name.
     ///
     /// # Errors
     /// It cannot be read, or a line means nothing; temporary files.
-    pub fn open(path: &Path, memory_bytes: u64) -> Result<Self, SourceError> {
-        Self::read(Reader::open(path)?, memory_bytes)
+    pub fn open(path: &Path, names: &HostNames, memory_bytes: u64) -> Result<Self, SourceError> {
+        Self::read(Reader::open(path, names.clone())?, memory_bytes)
     }
 
     /// Reads a manifest from a stream, with as much memory as the cache of an image takes by default.

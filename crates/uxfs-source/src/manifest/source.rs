@@ -15,6 +15,7 @@ use crate::{
     encoding::{self, Writer},
     entry::{DirectoryId, Kind, Metadata, Times, Timestamp},
     error::{Problem, Shown, SourceError, TextFault},
+    host_names::HostNames,
     stream::{StreamEntry, StreamItem, StreamSource},
     tree::Reading,
 };
@@ -27,6 +28,7 @@ const MAX_TARGET_BYTES: usize = 4095;
 pub struct ManifestSource {
     path: PathBuf,
     contents: PathBuf,
+    names: HostNames,
     reader: Reader,
     /// Where a line says none.
     default_time: Timestamp,
@@ -84,15 +86,21 @@ impl fmt::Debug for ManifestSource {
 }
 
 impl ManifestSource {
-    /// Begins to read the manifest at `path`, with contents below `contents`. What it gives no time to gets `default_time`.
+    /// Begins to read the manifest at `path`, with contents below `contents`. What it gives no time to gets `default_time`;
+    /// `names` are the users and groups that it may name.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: &Path, contents: &Path, default_time: Timestamp) -> Result<Self, SourceError> {
-        let reader = Reader::open(path)?;
-        let (path, contents) = (path.to_path_buf(), contents.to_path_buf());
+    pub fn open(
+        path: &Path,
+        contents: &Path,
+        default_time: Timestamp,
+        names: &HostNames,
+    ) -> Result<Self, SourceError> {
+        let reader = Reader::open(path, names.clone())?;
+        let (path, contents, names) = (path.to_path_buf(), contents.to_path_buf(), names.clone());
         let held = HeldLinks::new();
-        Ok(Self { path, contents, reader, default_time, directories: 0, is_over: false, held })
+        Ok(Self { path, contents, names, reader, default_time, directories: 0, is_over: false, held })
     }
 
     fn entry(&mut self, described: Description) -> Result<StreamEntry, TextFault> {
@@ -206,7 +214,7 @@ impl StreamSource for ManifestSource {
         if !self.path.is_file() {
             return Err(SourceError::CannotRestart { path: self.reader.name().clone() });
         }
-        *self = Self::open(&self.path, &self.contents, self.default_time)?;
+        *self = Self::open(&self.path, &self.contents, self.default_time, &self.names)?;
         Ok(())
     }
 

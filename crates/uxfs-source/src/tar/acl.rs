@@ -19,7 +19,8 @@ const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
 /// Numbers of users and groups, as the members of the archive itself tell them. GNU tar writes names alone in lists: for
-/// those whom nothing in the archive belongs to, the machine that it was most likely made on is asked, this one.
+/// those whom nothing in the archive belongs to, the machine that it was most likely made on is asked: this one, unless the
+/// caller has other files of names.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     users: HashMap<Box<[u8]>, u32>,

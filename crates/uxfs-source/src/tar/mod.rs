@@ -8,7 +8,7 @@
 //! | owners | numbers only: the names are those of another machine, and the file system that is made keeps numbers |
 //! | numbers that do not fit | pax records; binary fields |
 //! | extended attributes | `SCHILY.xattr.*`, `LIBARCHIVE.xattr.*` (which holds where both name one attribute), `RHT.security.selinux` |
-//! | ACLs | `SCHILY.acl.access`, `SCHILY.acl.default`; a name without a number is looked for among the owners of the archive's members, then on the host |
+//! | ACLs | `SCHILY.acl.access`, `SCHILY.acl.default`; a name without a number is looked for among the owners of the archive's members, then on the host or where the caller says |
 //! | holes | old GNU, GNU 0.0, 0.1 and 1.0 |
 //! | packed with | gzip, zstd, xz |
 //! | layers | whiteouts of OCI images, where asked for |
@@ -41,6 +41,7 @@ pub use source::TarSource;
 
 pub(crate) use self::header::BLOCK_BYTES;
 use self::header::Header;
+use crate::host_names::HostNames;
 
 /// Whether an archive begins with these bytes: with a header whose sum is right, or with the zeros of one without files.
 pub(crate) fn begins_archive(bytes: &[u8]) -> bool {
@@ -57,10 +58,17 @@ pub struct TarOptions {
     pub whiteouts: bool,
     /// Whether blocks of zeros end no archive: archives that were joined are read one after the other.
     pub ignores_zeros: bool,
+    /// Users and groups that access control lists may name.
+    pub names: HostNames,
 }
 
 impl Default for TarOptions {
     fn default() -> Self {
-        Self { inline_limit_bytes: 64 << 10, whiteouts: false, ignores_zeros: false }
+        Self {
+            inline_limit_bytes: 64 << 10,
+            whiteouts: false,
+            ignores_zeros: false,
+            names: HostNames::default(),
+        }
     }
 }

@@ -14,7 +14,6 @@ use crate::{
     content::{ByteRange, Content, DataRange},
     entry::{ACL_ACCESS, ACL_DEFAULT, DeviceNumber, DirectoryId, Kind, Metadata, Times, Timestamp},
     error::{ArchiveFault, Problem, Reason, Shown, SourceError},
-    host_names::HostNames,
     path::{self, BadPath, Whiteout},
     stream::{StreamEntry, StreamItem},
     tree::Reading,
@@ -54,12 +53,13 @@ struct Before {
 
 impl Parser {
     pub(super) fn new(input: Input, options: TarOptions, reading: Reading) -> Self {
+        let owners = Owners::with_host(options.names.clone());
         Self {
             input,
             options,
             reading,
             global: Extensions::default(),
-            owners: Owners::with_host(HostNames::default()),
+            owners,
             directories: 0,
             data_bytes: 0,
             padding_bytes: 0,

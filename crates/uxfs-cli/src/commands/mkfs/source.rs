@@ -16,7 +16,7 @@ use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
-    error::{Shown, SourceError},
+    error::{Shown, SourceError, TextFault},
     host_names::HostNames,
     labels::Labels,
     manifest::{Overlay, Unmatched},
@@ -69,8 +69,8 @@ pub struct SourceArguments {
     /// groups only; or a file of such rules. FROM and TO are numbers, or names of this machine
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,
-    /// Directory with files passwd and group for the names in --owner-map [default: /etc]
-    #[arg(long, value_name = "DIR", requires = "owner_map")]
+    /// Directory with files passwd and group for the names in --owner-map, in manifests and in ACLs of archives [default: /etc]
+    #[arg(long, value_name = "DIR")]
     owner_names: Option<PathBuf>,
     /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
@@ -150,7 +150,7 @@ impl SourceArguments {
             return Err(Failure::usage("is the image itself and cannot be its source").about_host(path));
         }
         self.check_containers(image)?;
-        let mut options = self.source_options(itself, paths.len() > 1);
+        let mut options = self.source_options(itself, paths.len() > 1, self.names()?);
         options.spools_streams = is_fitted;
         Ok(Contents::open(&paths, &options, Reading::Everything)?)
     }
@@ -176,7 +176,17 @@ impl SourceArguments {
         self.source_memory.or(self.cache_size)
     }
 
-    fn source_options(&self, exclude: Vec<FileIdentity>, is_layered: bool) -> SourceOptions {
+    /// The users and groups by name.
+    fn names(&self) -> Result<HostNames, Failure> {
+        Ok(self.owner_names.as_deref().map(HostNames::of_folder).transpose()?.unwrap_or_default())
+    }
+
+    fn source_options(
+        &self,
+        exclude: Vec<FileIdentity>,
+        is_layered: bool,
+        names: HostNames,
+    ) -> SourceOptions {
         let mut directory = DirectoryOptions {
             skip_unreadable: self.skip_unreadable,
             one_file_system: self.one_file_system,
@@ -186,12 +196,17 @@ impl SourceArguments {
         if let Some(threads) = self.threads {
             directory.threads = threads.max(1);
         }
-        let tar =
-            TarOptions { whiteouts: is_layered, ignores_zeros: self.ignore_zeros, ..TarOptions::default() };
+        let tar = TarOptions {
+            whiteouts: is_layered,
+            ignores_zeros: self.ignore_zeros,
+            names: names.clone(),
+            ..TarOptions::default()
+        };
         let (memory_bytes, platform) = (self.memory_bytes(), self.platform.clone());
         SourceOptions {
             directory,
             tar,
+            names,
             memory_bytes,
             platform,
             keeps_directory_symlinks: self.keep_directory_symlink,
@@ -225,8 +240,10 @@ impl SourceArguments {
         let times = self.times.rule(epoch.filter(|_| self.is_given()), now)?;
         let owners = self.owners()?;
         let memory_bytes = self.memory_bytes().unwrap_or_else(default_budget_bytes) / MANIFEST_SHARE;
-        let open =
-            |path| Overlay::open(path, memory_bytes).map_err(|error| Failure::from(error).at_host(path));
+        let names = self.names()?;
+        let open = |path| {
+            Overlay::open(path, &names, memory_bytes).map_err(|error| Failure::from(error).at_host(path))
+        };
         let overlay = self.manifest.as_deref().map(open).transpose()?;
         let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
         let labels = if paths.is_empty() {
@@ -242,7 +259,7 @@ impl SourceArguments {
 
     fn owners(&self) -> Result<OwnerMap, Failure> {
         let Some(rules) = &self.owner_map else { return Ok(OwnerMap::default()) };
-        let names = self.owner_names.as_deref().map(HostNames::of_folder).transpose()?.unwrap_or_default();
+        let names = self.names()?;
         if !Path::new(rules).is_file() {
             let parsed = OwnerMap::parse("--owner-map", rules, &names);
             return parsed.map_err(|error| Failure::usage(error.to_string()));
@@ -296,6 +313,9 @@ impl From<SourceError> for Failure {
             // A list of paths comes before.
             SourceError::Unreadable(_) => {
                 failure.with_remedy("--skip-unreadable makes the image without them")
+            }
+            SourceError::Text { fault: TextFault::UnknownName { .. }, .. } => {
+                failure.with_remedy("--owner-names DIR takes names from DIR/passwd and DIR/group")
             }
             _ => failure,
         }
