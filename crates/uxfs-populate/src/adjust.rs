@@ -50,14 +50,12 @@ pub struct Adjustments {
 }
 
 impl Adjustments {
-    /// The metadata of a root directory of which the source says nothing, where it is to be another than mkfs gives.
-    pub(crate) fn unnamed_root(&self) -> Option<Metadata> {
-        match self.times {
-            TimeRule::All(time) => {
-                Some(Metadata { mode: 0o755, times: Times::all(time), ..Metadata::default() })
-            }
-            TimeRule::Keep | TimeRule::Clamp(_) => None,
-        }
+    /// The metadata of a root directory of which the source says nothing, before it is changed as that of any file; `None` where
+    /// it is to stay as mkfs makes it, at the time `now`.
+    pub(crate) fn unnamed_root(&self, now: Timestamp) -> Option<Metadata> {
+        let changes =
+            matches!(self.times, TimeRule::All(_)) || self.overlay.is_some() || self.labels.is_some();
+        changes.then(|| Metadata { mode: 0o755, times: Times::all(now), ..Metadata::default() })
     }
 
     /// Changes the metadata of the file `name` in the directory `parents`; both are empty for the root.

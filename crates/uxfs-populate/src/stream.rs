@@ -16,7 +16,7 @@ use uxfs_engine::{directory::NameCheck, inode::edit::EditInode, transaction::Tra
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
 use uxfs_source::{
-    entry::{DirectoryId, Kind, Metadata},
+    entry::{DirectoryId, Kind, Metadata, Timestamp},
     stream::{StreamEntry, StreamItem, StreamSource},
 };
 use uxfs_volume::{
@@ -109,7 +109,10 @@ impl<'a> Filling<'a> {
 
     /// Streams need not name their root.
     fn unnamed_root(&mut self) -> Result<(), PopulateError> {
-        let Some(metadata) = self.adjustments.unnamed_root() else { return Ok(()) };
+        let now = self.transaction.engine().now();
+        let now = Timestamp { seconds: now.seconds, nanoseconds: now.nanoseconds };
+        let Some(mut metadata) = self.adjustments.unnamed_root(now) else { return Ok(()) };
+        self.adjustments.apply(b"", b"", &Kind::Directory(DirectoryId::ROOT), &mut metadata)?;
         let set = self.with_top(|filling, root| {
             filling.builder.set_metadata(&mut filling.transaction, root, &metadata)
         });

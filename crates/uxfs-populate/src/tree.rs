@@ -11,7 +11,7 @@ use uxfs_engine::{
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
 use uxfs_source::{
-    entry::{DirectoryId, Entry, Kind},
+    entry::{DirectoryId, Entry, Kind, Timestamp},
     error::{Shown, SourceError},
     tree::{Batch, TreeSource},
 };
@@ -88,7 +88,9 @@ impl<'a> Filling<'a> {
 
     /// The root has been made; it gets the attributes of the source's, if that has one.
     fn root(&mut self, source: &dyn TreeSource) -> Result<(), PopulateError> {
-        let root = source.root().cloned().or_else(|| self.adjustments.unnamed_root());
+        let now = self.transaction.engine().now();
+        let now = Timestamp { seconds: now.seconds, nanoseconds: now.nanoseconds };
+        let root = source.root().cloned().or_else(|| self.adjustments.unnamed_root(now));
         let Some(mut metadata) = root else { return Ok(()) };
         let mut root = self.transaction.load_inode(self.root)?;
         self.adjustments.apply(b"", b"", &Kind::Directory(DirectoryId::ROOT), &mut metadata)?;

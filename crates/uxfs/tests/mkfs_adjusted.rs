@@ -222,6 +222,65 @@ fn manifests_are_known_by_their_lines_and_may_name_owners() {
     assert!(!output.status.success() && words.contains("--owner-names"), "{words}");
 }
 
+#[test]
+fn labels_come_from_a_policy_and_its_companions() {
+    require!(Judge::XfsRepair, Judge::GnuTar);
+    let place = Place::new();
+    let contexts = place.path("contexts");
+    let beside =
+        |suffix: &str, text: &str| fs::write(place.path(&format!("contexts{suffix}")), text).unwrap();
+    beside("", "/.*\tu:object_r:default_t:s0\n/tree/sub(/.*)?\tu:object_r:sub_t:s0\n");
+    beside(".subs_dist", "/alias /tree/sub\n");
+    beside(".local", "/old\t--\tu:object_r:old_t:s0\n");
+    fs::create_dir(place.path("tree/alias")).unwrap();
+    fs::write(place.path("tree/alias/x"), "").unwrap();
+    // The archive does not name its root.
+    let archive = place.path("archive.tar");
+    let mut tar = Judge::GnuTar.command();
+    tar.args(["-cf", text(&archive), "-C", text(&place.path("tree")), "old", "young", "alias"]);
+    assert!(tar.status().unwrap().success());
+    let image = place.path("image");
+    let label = |path: &str| {
+        succeeds(&["xattr", "--only-values", "-n", "security.selinux", text(&image), path]).replace('\0', "")
+    };
+    for (source, input) in [(text(&archive), None), ("-", Some(&archive)), (text(&place.path("tree")), None)]
+    {
+        let input = input.map_or_else(Stdio::null, |path| fs::File::open(path).unwrap().into());
+        let arguments =
+            ["--size", "300M", "--file-contexts", text(&contexts), "--from", source, text(&image)];
+        let output = mkfs(&arguments, None, input);
+        assert!(output.status.success() && words(&output).is_empty(), "{source}: {}", words(&output));
+        let expected = [
+            ("/", "default"),
+            ("/old", "old"),
+            ("/young", "default"),
+            ("/alias", "sub"),
+            ("/alias/x", "sub"),
+        ];
+        for (path, name) in expected {
+            assert_eq!(label(path), format!("u:object_r:{name}_t:s0"), "{source}: {path}");
+        }
+    }
+    repair_is_silent(&image).unwrap();
+    let with = |file: &Path| {
+        let tree = place.path("tree");
+        mkfs(
+            &["--size", "300M", "--file-contexts", text(file), "--from", text(&tree), text(&image)],
+            None,
+            Stdio::null(),
+        )
+    };
+    for (file, line) in [("contexts.subs_dist", "line 1: /tree/sub is no context"), ("tree/old", "line 1: ")]
+    {
+        let output = with(&place.path(file));
+        assert!(!output.status.success() && words(&output).contains(line), "{file}: {}", words(&output));
+    }
+    beside("", "/nowhere/.*\tu:object_r:default_t:s0\n");
+    fs::remove_file(place.path("contexts.local")).unwrap();
+    let output = with(&contexts);
+    assert!(output.status.success() && words(&output).contains("no file of the source has a label"));
+}
+
 /// As a user who may not read all of it.
 #[test]
 fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {

@@ -40,6 +40,7 @@ use crate::{
     kind::{Kind, Note},
     output::put_path,
     output::{Output, notice, program},
+    overwrite::Input,
     partitions::Disk,
     progress::{self, closing::Closing},
     remains::{self, Remains},
@@ -67,7 +68,10 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut options = arguments.options()?;
     config::read_files(&mut options)?;
     let path = device(arguments, &options)?;
-    let inputs: Vec<_> = config::inputs(&options).chain(arguments.source.inputs()).collect();
+    let companions = arguments.source.companions();
+    let companions = companions.iter().map(|path| Input::new("file of labels", path));
+    let inputs: Vec<_> =
+        config::inputs(&options).chain(arguments.source.inputs()).chain(companions).collect();
     config::refuse_overwriting(&options, path, &inputs)?;
     make(arguments, &options, path, context).about_image(path)
 }
@@ -324,6 +328,7 @@ impl Filling {
         filled::tell_problems(&report, &self.name);
         tell_unreadable(&report);
         arguments.source.tell_unmatched(&mut self.adjustments);
+        arguments.source.tell_unlabelled(&self.adjustments);
         let closing = filled::close(closing, &report, device);
         Ok(Made { written, report: Some(report), closing: Some(closing) })
     }

@@ -75,7 +75,7 @@ pub struct SourceArguments {
     /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
     manifest: Option<PathBuf>,
-    /// Set SELinux labels by path from a file_contexts file
+    /// Set SELinux labels by path from a file_contexts file, and from its companions .homedirs, .local, .subs and .subs_dist
     #[arg(long, value_name = "FILE")]
     file_contexts: Vec<PathBuf>,
     /// With --size fit: the share of the space that df then shows as available
@@ -114,6 +114,11 @@ impl SourceArguments {
     /// Whether there is anything to fill the file system with.
     pub fn is_given(&self) -> bool {
         !self.from.is_empty()
+    }
+
+    /// The files that are read beside those that are named.
+    pub(crate) fn companions(&self) -> Vec<PathBuf> {
+        self.file_contexts.first().map(|first| Labels::companions(first)).unwrap_or_default()
     }
 
     /// The files that are read.
@@ -231,6 +236,15 @@ impl SourceArguments {
                 }
             }
             Err(error) => notice!(Note::Source, "{manifest}: {error}"),
+        }
+    }
+
+    /// Reports that labels were asked for, and no file has one.
+    pub fn tell_unlabelled(&self, adjustments: &Adjustments) {
+        if let (Some(labels), Some(file)) = (&adjustments.labels, self.file_contexts.first())
+            && labels.labelled_count() == 0
+        {
+            notice!(Note::Source, "{}: no file of the source has a label", file.display());
         }
     }
 

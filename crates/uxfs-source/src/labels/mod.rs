@@ -3,11 +3,33 @@
 //! As with libselinux, a line without any special character goes before all others, and otherwise the last line that fits
 //! holds; `<<none>>` means no label. Expressions match whole paths, which begin with a slash. They are grouped by the first
 //! component of what they match, so that few are tried on a path, and compiled when the first path of a group comes.
+//!
+//! Files that lie beside the first one are read as libselinux reads them, where they are there:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `file_contexts.homedirs`, then `file_contexts.local` | more lines, after those of all files that were named |
+//! | `file_contexts.subs`, `file_contexts.subs_dist` | `FROM TO`: what lies below the directory `FROM` is looked up as if it were below `TO` |
+//!
+//! Of the lines of one file of substitutions the last that fits holds. First comes that of `subs`, then, for what it gives, that of
+//! `subs_dist`; each once.
 
-use std::{collections::HashMap, path::Path, sync::OnceLock};
+mod substitutions;
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
+use self::substitutions::Substitutions;
 use crate::{
     entry::{Kind, Metadata, SELINUX_LABEL},
     error::{Shown, SourceError, TextFault},
@@ -31,6 +53,10 @@ pub struct Labels {
     groups: HashMap<Box<[u8]>, Group>,
     /// Those that may match anywhere.
     anywhere: Group,
+    /// In the order in which they apply.
+    substitutions: [Substitutions; 2],
+    /// Files that got a label.
+    labelled: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -49,16 +75,45 @@ struct Group {
 }
 
 impl Labels {
-    /// Reads files in order: `file_contexts`, then `file_contexts.homedirs`, then `file_contexts.local`, say.
+    /// Reads files in order, and what lies beside the first one.
     ///
     /// # Errors
-    /// One cannot be read, or a line means nothing.
+    /// One cannot be read, a line means nothing, or a file that was named has no line with a label.
     pub fn open(paths: &[&Path]) -> Result<Self, SourceError> {
         let mut labels = Self::default();
         for path in paths {
-            labels.add(&mut Lines::open(path)?)?;
+            let before = labels.rules.len();
+            let mut lines = Lines::open(path)?;
+            labels.add(&mut lines)?;
+            if labels.rules.len() == before {
+                return Err(lines.error(TextFault::Missing("a line with a path and a label")));
+            }
         }
+        let Some(first) = paths.first() else { return Ok(labels) };
+        for suffix in [".homedirs", ".local"] {
+            let companion = beside(first, suffix);
+            // One that was named as well has been read in its place.
+            if !paths.contains(&companion.as_path()) && is_there(&companion)? {
+                labels.add(&mut Lines::open(&companion)?)?;
+            }
+        }
+        let substitutions = |suffix| match beside(first, suffix) {
+            path if is_there(&path)? => Substitutions::read(&mut Lines::open(&path)?),
+            _ => Ok(Substitutions::default()),
+        };
+        labels.substitutions = [substitutions(".subs")?, substitutions(".subs_dist")?];
         Ok(labels)
+    }
+
+    /// The files beside the first one that [`open`](Self::open) reads as well, where they are there.
+    pub fn companions(first: &Path) -> Vec<PathBuf> {
+        let companions = [".homedirs", ".local", ".subs", ".subs_dist"].map(|suffix| beside(first, suffix));
+        companions.into_iter().filter(|path| path.exists()).collect()
+    }
+
+    /// How many files got a label.
+    pub fn labelled_count(&self) -> u64 {
+        self.labelled.load(Relaxed)
     }
 
     /// Reads one text.
@@ -108,6 +163,7 @@ impl Labels {
     /// The expressions together need more memory than they may take.
     pub fn label(&self, path: &[u8], kind: &Kind) -> Result<Option<&[u8]>, SourceError> {
         let path = [b"/", path].concat();
+        let path = self.substitutions.iter().fold(path, |path, rules| rules.apply(path));
         let letter = letter(kind);
         let fits = |index: u32| {
             let rule = self.rules.get(index as usize)?;
@@ -135,6 +191,7 @@ impl Labels {
     /// As [`Labels::label`].
     pub fn apply(&self, path: &[u8], kind: &Kind, metadata: &mut Metadata) -> Result<(), SourceError> {
         if let Some(label) = self.label(path, kind)? {
+            self.labelled.fetch_add(1, Relaxed);
             metadata.set_attribute(SELINUX_LABEL, &[label, b"\0"].concat());
         }
         Ok(())
@@ -202,11 +259,41 @@ fn parse(line: &[u8]) -> Result<Option<Rule>, TextFault> {
     if kind.is_some_and(|letter| !b"-dcblps".contains(&letter)) {
         return Err(unexpected(second, "type of file"));
     }
-    if let Some(more) = words.next() {
+    // libselinux reads no further than the third word.
+    if let Some(more) = words.next().filter(|_| kind.is_none()) {
         return Err(unexpected(more, "end of the line"));
     }
-    let label = (label != b"<<none>>").then(|| label.into());
+    let label = match label {
+        b"<<none>>" => None,
+        label if is_context(label) => Some(label.into()),
+        label => return Err(unexpected(label, "context (USER:ROLE:TYPE or USER:ROLE:TYPE:RANGE)")),
+    };
     Ok(Some(Rule { pattern: pattern.into(), kind, label }))
+}
+
+/// Whether a label is a context: a user, a role, a type, and perhaps a range, which may have colons.
+fn is_context(label: &[u8]) -> bool {
+    let mut parts = label.splitn(4, |byte| *byte == b':');
+    let is_name = |part: &[u8]| {
+        !part.is_empty() && part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
+    };
+    let names = parts.by_ref().take(3).filter(|part| is_name(part)).count();
+    let range = parts.next();
+    names == 3 && range.is_none_or(|range| !range.is_empty() && range.iter().all(u8::is_ascii_graphic))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn is_there(path: &Path) -> Result<bool, SourceError> {
+    match fs::metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(SourceError::host(path, "open", error)),
+    }
 }
 
 const SPECIAL: &[char] = &['.', '^', '$', '?', '*', '+', '|', '[', ']', '(', ')', '{', '}'];
@@ -310,9 +397,80 @@ mod tests {
 
     #[test]
     fn lines_that_mean_nothing() {
-        for text in ["/a", "/a -x l", "/a -- ", "/a l m", "/( l", "/\\pq l"] {
-            let read = Labels::from_text("contexts", text);
+        let label = "u:object_r:t_t:s0-s0:c0.c1023";
+        for text in [
+            "/a".to_owned(),
+            format!("/a -x {label}"),
+            "/a -- ".to_owned(),
+            format!("/a {label} m"),
+            format!("/( {label}"),
+            format!("/\\pq {label}"),
+            "/run /var/run".to_owned(),
+            "/a -- u:r".to_owned(),
+            "/a u::t".to_owned(),
+            "/a u:r:t:".to_owned(),
+            "/a u:r:ty/pe:s0".to_owned(),
+        ] {
+            let read = Labels::from_text("contexts", &text);
             assert!(matches!(read, Err(SourceError::Text { line: 1, .. })), "{text}");
         }
+        for text in [format!("/a {label}"), "/a u:r:t".to_owned(), format!("/a -- {label} # more words")] {
+            Labels::from_text("contexts", &text).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_beside_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("contexts");
+        let open = |paths: &[&Path]| Labels::open(paths);
+        let write = |suffix: &str, text: &str| fs::write(beside(&path, suffix), text).unwrap();
+        write(
+            "",
+            "/.* u:r:default_t\n/usr/lib(/.*)? u:r:lib_t\n/srv(/.*)? u:r:srv_t\n/homes/.* u:r:base_t\n",
+        );
+        write(".homedirs", "/homes/[^/]+ -d u:r:home_t\n/srv/.* u:r:homedirs_t\n");
+        write(".local", "# nothing else\n/srv/x u:r:exact_t\n/srv/y.* u:r:local_t\n");
+        write(
+            ".subs_dist",
+            "# comment\n/lib64 /usr/lib\n/usr/lib64 /usr/lib\n/alias /srv\nalone\n/deep /lib64 more\n/top /\n",
+        );
+        write(".subs", "/mine /alias\n/mine/x /usr/lib\n/both /usr\n/both /srv\n");
+        let labels = open(&[&path]).unwrap();
+        let label = |path: &str, kind: &Kind| {
+            let label = labels.label(path.as_bytes(), kind).unwrap().unwrap();
+            String::from_utf8(label.to_vec()).unwrap().replace("u:r:", "")
+        };
+        for (path, expected) in [
+            ("lib64", "lib_t"),
+            ("lib64/ld.so", "lib_t"),
+            ("lib640/ld.so", "default_t"),
+            ("usr/lib64/x", "lib_t"),
+            ("srv/z", "homedirs_t"),
+            ("srv/yy", "local_t"),
+            ("srv/x", "exact_t"),
+            // One substitution of each file, those of the machine first.
+            ("mine/yy", "local_t"),
+            ("mine/x/a", "lib_t"),
+            ("deep/a", "default_t"),
+            ("both/yy", "local_t"),
+            ("top/srv/x", "exact_t"),
+            ("top", "default_t"),
+        ] {
+            assert_eq!(label(path, &FILE), expected, "{path}");
+        }
+        assert_eq!(
+            (label("homes/a", &DIRECTORY), label("homes/a", &FILE)),
+            ("home_t".into(), "base_t".into())
+        );
+        // Named as well, a file is read in its place alone.
+        let (homedirs, local) = (beside(&path, ".homedirs"), beside(&path, ".local"));
+        let named = open(&[&path, &local, &homedirs]).unwrap();
+        assert_eq!(named.label(b"srv/yy", &FILE).unwrap(), Some(b"u:r:homedirs_t".as_slice()));
+        assert_eq!(Labels::companions(&path).len(), 4);
+        write("", "# nothing\n\n");
+        let nothing = open(&[&path]).unwrap_err().to_string();
+        assert!(nothing.contains("contexts: line 3: "), "{nothing}");
+        assert!(open(&[&beside(&path, ".subs_dist")]).is_err());
     }
 }
