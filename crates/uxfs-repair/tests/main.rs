@@ -25,3 +25,4 @@ mod sound;
 mod superblock_lies;
 mod threads;
 mod unproved;
+mod what_is_written;

@@ -25,7 +25,8 @@ const DAMAGES: &[Damage] = &[
      &[1], &["keep the limits of user 1", "of user 2", "of user 3", "of user 4", "of user 5", "flip a bit of the quota record of user 6", USERS],
      &["-u 1", "-u 2", "-u 3", "-u 4", "-u 5", "-u 6"]),
     ("size", &["inode 132750", "write -d core.size 4096"], &[93], &["clear the size of quota inode 132750"], &["-u 7"]),
-    ("no-file", &["sb 0", "write -d uquotino 131"], &[72, 91, 93], &["name inode 132750", "forget inode 131"], &[]),
+    ("no-file", &["sb 0", "write -d uquotino 131"], &[72, 91, 93],
+     &["name inode 132750", "allocation group 0 anew", "count inodes and blocks", "forget inode 131"], &[]),
 ];
 
 #[test]

@@ -181,6 +181,15 @@ impl Changes {
         }
     }
 
+    /// Inodes that lose blocks, or that come into use, before names are added.
+    pub fn emptied(&self, gathered: &Gathered, decision: &Decision) -> BTreeSet<InodeNumber> {
+        let directories = self.directories.keys().copied();
+        directories
+            .chain(gathered.attributes.keys().copied())
+            .chain(decision.unlinked.iter().copied())
+            .collect()
+    }
+
     /// Empties what is made anew. Gives whether anything was changed.
     pub fn write_inodes(
         &self,

@@ -3,7 +3,7 @@
 mod holes;
 mod lost_clusters;
 mod proof;
-mod survey;
+pub(super) mod survey;
 
 use std::{
     cell::RefCell,

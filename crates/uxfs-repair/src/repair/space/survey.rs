@@ -15,6 +15,7 @@ use uxfs_format::{
     units::{AgInode, AgNumber, InodeNumber},
 };
 use uxfs_volume::{
+    error::Error,
     inode::{Inode, scan::ScanOptions},
     volume::Volume,
 };
@@ -165,6 +166,30 @@ impl<'v> Seen<'v> {
         contents.sharing.extend(self.sharing);
         contents.wanted.extend(self.wanted);
     }
+}
+
+/// Groups in which these inodes lie or have blocks; `None` where not all that they have can be read.
+pub(in crate::repair) fn groups_of(
+    volume: &Volume,
+    scan: ScanOptions,
+    inodes: impl IntoIterator<Item = InodeNumber>,
+) -> Option<BTreeSet<AgNumber>> {
+    let geometry = volume.geometry();
+    let (mut seen, mut groups) = (Seen::new(volume, scan), BTreeSet::new());
+    for number in inodes {
+        groups.extend(geometry.split_inode_number(number).map(|(group, _)| group));
+        match volume.inode(number) {
+            Ok(inode) => seen.keep(&inode),
+            // It has nothing yet.
+            Err(Error::Operation(_)) => {}
+            Err(_) => return None,
+        }
+    }
+    let mut contents = Contents::default();
+    seen.add_to(&mut contents);
+    let files = geometry.groups().zip(&contents.files).filter(|(_, files)| !files.is_empty());
+    groups.extend(files.map(|(group, _)| group));
+    contents.incomplete.is_empty().then_some(groups)
 }
 
 /// Some chunks.
