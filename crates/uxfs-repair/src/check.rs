@@ -19,6 +19,7 @@ use crate::{
     finding::{Finding, GroupCounter},
     inode, links,
     memory::Memory,
+    metadata_directory,
     observed::{
         block_kinds::{BlockKind, SeeBlocks},
         groups::{GroupState, Groups},
@@ -178,6 +179,7 @@ fn check_groups(context: &Context<'_>, only: Option<AgNumber>, table: &mut Inode
 /// Directories, attributes, link counts, parent pointers.
 fn check_names(context: &Context<'_>, table: &InodeTable, are_inodes_complete: bool) {
     links::check::begin(context, table);
+    metadata_directory::check::check(context);
     let states = inode::check::visit(context, NamesFound::default, |found, inode| {
         if inode.file_type() == Some(FileType::Directory) {
             found.is_incomplete |= !directory::check::check(context, table, &inode, &mut found.sums);

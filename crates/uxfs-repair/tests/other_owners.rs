@@ -1,7 +1,7 @@
 //! Structures that are not repaired: a realtime section, with or without groups, zones, quotas. Images of every such option of `mkfs.xfs` have
 //! no findings. A repair of damage elsewhere leaves each byte of them as it is: their inodes, and all blocks of these.
 
-use std::{collections::BTreeSet, ops::Range, path::Path, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
 use uxfs_format::{
@@ -16,7 +16,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use crate::common::{findings_of, plant, quota_image, repair_image};
+use crate::common::{findings_of, in_order, plant, quota_image, repair_image, stage};
 
 /// Name, options; `REALTIME` stands for a device of its own.
 const IMAGES: &[(&str, &str)] = &[
@@ -69,6 +69,22 @@ fn nothing_is_repaired_beside_blocks_that_are_not_known() {
     );
     let staged = repair_image(&image);
     assert!(!staged.remaining.is_empty(), "{:#?}", staged.actions);
+}
+
+/// What files of realtime groups held is not made up: Linux would not mount without them.
+#[test]
+fn nothing_is_repaired_without_the_files_of_realtime_groups() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, realtime) = (folder.path().join("image"), folder.path().join("realtime"));
+    make(&image, &realtime, "-m metadir=1 -r rtdev=REALTIME");
+    let printed = plant(&image, &["path -m /rtgroups", "daddr"]);
+    let sector = printed.split("daddr is ").nth(1).unwrap().trim().parse::<u64>().unwrap();
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 16384], sector * 512).unwrap();
+    let staged = stage(&image, &in_order());
+    let left: BTreeSet<u16> = staged.remaining.iter().map(Finding::number).collect();
+    assert!(left.contains(&96), "{:#?}, left {:#?}", staged.actions, staged.remaining);
 }
 
 /// Gives whether the realtime section has a device of its own.

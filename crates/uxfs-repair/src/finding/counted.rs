@@ -109,6 +109,30 @@ impl QuotaCounter {
     }
 }
 
+/// A count of a quota record that is not what the inodes of its owner use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrongQuotaCount {
+    /// Which quota.
+    pub quota: QuotaKind,
+    /// The user, group or project.
+    pub id: u32,
+    /// Which count.
+    pub counter: QuotaCounter,
+    /// In the record.
+    pub found: u64,
+    /// In all inodes of the owner.
+    pub expected: u64,
+}
+
+/// A file of a realtime group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingRealtimeFile {
+    /// The realtime group.
+    pub group: u32,
+    /// What its name ends with, behind the number of the group and a dot.
+    pub suffix: &'static str,
+}
+
 /// What the inodes of an owner use that has no quota record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingQuotaRecord {

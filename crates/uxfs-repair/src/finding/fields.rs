@@ -12,7 +12,7 @@ use uxfs_format::{
 
 use uxfs_volume::metadata::{ContradictedInode, MetadataOwner};
 
-use super::{Finding, MissingQuotaRecord, Name};
+use super::{Finding, MissingQuotaRecord, MissingRealtimeFile, Name, WrongQuotaCount};
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -315,6 +315,9 @@ impl Finding {
 
     fn fields_of_directories(&self) -> Fields {
         match self {
+            Self::RealtimeFileMissing(MissingRealtimeFile { group, suffix }) => {
+                fields!("realtime_group": *group, "file": *suffix)
+            }
             Self::MetadataEntry { directory, name, inode }
             | Self::EntryOfFreeInode { directory, name, inode } => {
                 fields!("directory": *directory, "name": name, "inode": *inode)
@@ -358,7 +361,7 @@ impl Finding {
             Self::AttributeValueShared { inode, name, file_block } => {
                 fields!("inode": *inode, "name": name, "file_block": file_block.get())
             }
-            Self::QuotaCount { quota, id, counter, found, expected } => fields!(
+            Self::QuotaCount(WrongQuotaCount { quota, id, counter, found, expected }) => fields!(
                 "quota": quota.name(), "id": *id, "counter": counter.name(), "found": *found, "expected": *expected
             ),
             Self::QuotaRecordMissing(MissingQuotaRecord { quota, id, blocks, inodes, realtime_blocks }) => {

@@ -115,6 +115,7 @@ kinds! {
     QuotaInode = 93, Damaged, "an inode that should hold quota records is no regular file, or has a size";
     MetadataRoot = 94, Damaged, "the inode that the superblock names as the root of the metadata directory tree is no directory with the flag and the type of that tree: Linux does not mount";
     MetadataEntry = 95, Damaged, "an entry leads from the metadata directory tree to a file of users, or from a directory of users into that tree: Linux takes either for damage";
+    RealtimeFileMissing = 96, Damaged, "a realtime group has no file of bitmap, summary, owners or reference counts in the metadata directory tree, or another one there: Linux does not mount";
 }
 
 impl Finding {

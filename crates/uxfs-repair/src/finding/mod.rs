@@ -26,7 +26,10 @@ pub mod place;
 pub mod severity;
 mod text;
 
-pub use counted::{GroupCounter, InodeTime, MissingQuotaRecord, QuotaCounter, SuperblockCounter};
+pub use counted::{
+    GroupCounter, InodeTime, MissingQuotaRecord, MissingRealtimeFile, QuotaCounter, SuperblockCounter,
+    WrongQuotaCount,
+};
 
 /// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
 pub type Name = Box<[u8]>;
@@ -319,6 +322,8 @@ pub enum Finding {
         /// Its number in the superblock.
         inode: InodeNumber,
     },
+    /// A realtime group lacks a file in the metadata directory tree, or has another one at its path.
+    RealtimeFileMissing(MissingRealtimeFile),
     /// A directory entry leads from the metadata directory tree to a file of users, or from a directory of users into that tree.
     MetadataEntry {
         /// The directory.
@@ -574,18 +579,7 @@ pub enum Finding {
         expected: u64,
     },
     /// The superblock says that the counts of quotas are complete, and one is not what the inodes of its owner use.
-    QuotaCount {
-        /// Which quota.
-        quota: QuotaKind,
-        /// The user, group or project.
-        id: u32,
-        /// Which count.
-        counter: QuotaCounter,
-        /// In the record.
-        found: u64,
-        /// In all inodes of the owner.
-        expected: u64,
-    },
+    QuotaCount(WrongQuotaCount),
     /// The superblock says that the counts of quotas are complete, and an owner of inodes has no record.
     QuotaRecordMissing(MissingQuotaRecord),
     /// An inode that should hold quota records is no regular file, or has a size: records lie behind the end of the file.

@@ -10,7 +10,7 @@ use uxfs_format::{
 
 use uxfs_volume::metadata::{ContradictedInode, MetadataOwner, OlderMetadata};
 
-use super::{Finding, MissingQuotaRecord};
+use super::{Finding, MissingQuotaRecord, MissingRealtimeFile, WrongQuotaCount};
 
 fn quoted(name: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| write!(f, "\"{}\"", name.escape_ascii()))
@@ -296,6 +296,10 @@ impl Finding {
 
     fn write_directory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::RealtimeFileMissing(MissingRealtimeFile { group, suffix }) => write!(
+                f,
+                "realtime group {group} has no sound file \"{group}.{suffix}\" in the metadata directory tree, and Linux does not mount"
+            ),
             Self::MetadataEntry { directory, name, inode } => write!(
                 f,
                 "directory {directory}: {} names inode {inode}; one of them belongs to the metadata directory tree, the other does not",
@@ -359,7 +363,7 @@ impl Finding {
 
     fn write_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::QuotaCount { quota, id, counter, found, expected } => write!(
+            Self::QuotaCount(WrongQuotaCount { quota, id, counter, found, expected }) => write!(
                 f,
                 "the quota record of {} {id} counts {found} {}, and its inodes have {expected}",
                 quota.name(),

@@ -179,6 +179,10 @@ impl Rebuilder<'_> {
         let attributes = self.witnesses.owned(number, Fork::Attribute);
         let Some((kind, type_from)) = self.type_of(&named, &data) else { return Ok(None) };
         let has_blocks = data.blocks() > 0;
+        // What files of realtime groups hold cannot be made up.
+        if kind == FileType::Regular && self.is_metadata(&named)? && self.quota_kind(number).is_none() {
+            return Ok(None);
+        }
         let is_enough = match kind {
             FileType::Fifo | FileType::Socket => !has_blocks,
             FileType::SymbolicLink => has_blocks,
@@ -278,6 +282,15 @@ impl Rebuilder<'_> {
             forks.fill(0);
         })?;
         Ok(model.map(|model| model.number))
+    }
+
+    /// Whether an entry of a directory of the metadata directory tree names an inode.
+    fn is_metadata(&self, named: &Named) -> Result<bool> {
+        if metadata_directory::root(self.volume).is_none() {
+            return Ok(false);
+        }
+        let directory = named.directory.map(|directory| self.decoded(directory)).transpose()?;
+        Ok(directory.flatten().as_ref().is_some_and(metadata_directory::is_directory))
     }
 
     /// Which quota records the first block of a file holds.

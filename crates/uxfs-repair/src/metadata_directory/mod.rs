@@ -4,6 +4,7 @@
 //! Linux does not mount a file system whose superblock names no root of the tree: a directory in use with the flag and the type of the
 //! tree's directories.
 
+pub(crate) mod check;
 pub(crate) mod mend;
 
 use uxfs_format::{

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     check::Context,
-    finding::{Finding, MissingQuotaRecord, QuotaCounter},
+    finding::{Finding, MissingQuotaRecord, QuotaCounter, WrongQuotaCount},
 };
 
 /// Looks at all records. Without sums (`None`) counts are not compared: some inodes could not be read.
@@ -206,7 +206,8 @@ fn compare(
     for (counter, found, expected) in counters {
         let found = found.get();
         if found != expected {
-            context.sink.add(Finding::QuotaCount { quota, id, counter, found, expected });
+            let wrong = WrongQuotaCount { quota, id, counter, found, expected };
+            context.sink.add(Finding::QuotaCount(wrong));
         }
     }
     Ok(())

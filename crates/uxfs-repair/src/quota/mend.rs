@@ -29,7 +29,7 @@ use super::{
     inodes,
 };
 use crate::{
-    finding::{Finding, MissingQuotaRecord},
+    finding::{Finding, MissingQuotaRecord, WrongQuotaCount},
     inode::gather::change_core,
     repair::{
         action::{Action, RecordSource},
@@ -58,7 +58,7 @@ impl QuotaWork {
                 self.damaged.extend(corruption.location.inode);
                 true
             }
-            Finding::QuotaCount { quota, .. }
+            Finding::QuotaCount(WrongQuotaCount { quota, .. })
             | Finding::QuotaRecordMissing(MissingQuotaRecord { quota, .. }) => self.counts.insert(*quota),
             Finding::QuotaInode { inode, size_bytes: None, .. } => self.lost.insert(*inode),
             Finding::QuotaInode { inode, size_bytes: Some(size_bytes), .. } => {
