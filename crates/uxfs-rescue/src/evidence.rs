@@ -22,7 +22,7 @@ use uxfs_block::ranges::RangeSet;
 use uxfs_format::{fault::Structure, geometry::Geometry, inode::Fork, units::InodeNumber};
 use uxfs_repair::{
     Finding,
-    repair::action::{Action, InodeSource, PointerCause, Rejection, Strength},
+    repair::action::{Action, Action as A, InodeSource, PointerCause, Rejection, Strength},
 };
 
 use crate::state::{State, Verdict};
@@ -264,75 +264,75 @@ fn state_of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
     }
 }
 
-/// An inode of whose name a change makes a guess.
+/// An inode of whose name a change makes a guess. `None` of structures that follow from others, of what is gone, of links that the manifest
+/// does not have, and of what `state_after` has.
 fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
     match action {
-        Action::ParentPointerSet { cause: PointerCause::MadeAnew, .. } => None,
-        Action::ParentPointerSet { inode, .. }
-        | Action::NameAdded { inode, .. }
-        | Action::NameFromBlock { inode, .. }
-        | Action::LostAndFound { inode, .. } => Some((*inode, State::Inferred)),
-        Action::NameRemoved { because, .. } | Action::ParentPointerRemoved { because, .. } => {
+        A::ParentPointerSet { cause: PointerCause::MadeAnew, .. } => None,
+        A::ParentPointerSet { inode, .. }
+        | A::NameAdded { inode, .. }
+        | A::NameFromBlock { inode, .. }
+        | A::LostAndFound { inode, .. } => Some((*inode, State::Inferred)),
+        A::NameRemoved { because, .. } | A::ParentPointerRemoved { because, .. } => {
             state_of_kept(because.as_ref())
         }
-        // Structures that follow from others, what is gone, links that the manifest does not have, and what `state_after` has.
-        Action::PrimarySuperblock
-        | Action::SuperblockFromLog
-        | Action::SuperblockInferred { .. }
-        | Action::SuperblockFields
-        | Action::SuperblockAttributes
-        | Action::SuperblockByCopies
-        | Action::SuperblockLog { .. }
-        | Action::SuperblockRoot { .. }
-        | Action::MetadataFlags { .. }
-        | Action::SuperblockCopy { .. }
-        | Action::Counters
-        | Action::LogReplayed { .. }
-        | Action::LogReplayedInPart { .. }
-        | Action::LsnCleared { .. }
-        | Action::BitFlippedBack { .. }
-        | Action::ProvedByChecksum { .. }
-        | Action::NewLog { .. }
-        | Action::Group { .. }
-        | Action::BigTimes { .. }
-        | Action::BlockMoved { .. }
-        | Action::OlderKept { .. }
-        | Action::InodeChecksum { .. }
-        | Action::InodeLsn { .. }
-        | Action::InodeShares { .. }
-        | Action::DirectorySize { .. }
-        | Action::SymlinkSize { .. }
-        | Action::QuotaRecord { .. }
-        | Action::QuotaCounts { .. }
-        | Action::QuotaInodeSize { .. }
-        | Action::QuotaInode { .. }
-        | Action::BlockChecksum { .. }
-        | Action::InodeRebuilt { .. }
-        | Action::FilePartial { .. }
-        | Action::BlockFromLog { .. }
-        | Action::BlockField { .. }
-        | Action::InodeLost { .. }
-        | Action::InodeMended { .. }
-        | Action::InodeUnproved { .. }
-        | Action::FreeInode { .. }
-        | Action::InodeFlags { .. }
-        | Action::InodeTimes { .. }
-        | Action::SizeOfSpecialFile { .. }
-        | Action::SymlinkBlocks { .. }
-        | Action::ExtentsWritten { .. }
-        | Action::ExtentsUnwritten { .. }
-        | Action::SymlinkLost { .. }
-        | Action::InodeChunk { .. }
-        | Action::RealtimeInode { .. }
-        | Action::UnlinkedFreed { .. }
-        | Action::ExtentMap { .. }
-        | Action::ExtentMapOverruled { .. }
-        | Action::ExtentMapKept { .. }
-        | Action::BlocksGivenUp { .. }
-        | Action::InodeBlocks { .. }
-        | Action::LinkCount { .. }
-        | Action::Directory { .. }
-        | Action::Attributes { .. }
-        | Action::AccessList { .. } => None,
+        A::PrimarySuperblock
+        | A::SuperblockFromLog
+        | A::SuperblockInferred { .. }
+        | A::SuperblockFields
+        | A::SuperblockAttributes
+        | A::SuperblockByCopies
+        | A::SuperblockLog { .. }
+        | A::SuperblockRoot { .. }
+        | A::MetadataFlags { .. }
+        | A::SuperblockCopy { .. }
+        | A::Counters
+        | A::LogReplayed { .. }
+        | A::LogReplayedInPart { .. }
+        | A::LsnCleared { .. }
+        | A::BitFlippedBack { .. }
+        | A::ProvedByChecksum { .. }
+        | A::NewLog { .. }
+        | A::Group { .. }
+        | A::BigTimes { .. }
+        | A::BlockMoved { .. }
+        | A::OlderKept { .. }
+        | A::InodeChecksum { .. }
+        | A::InodeLsn { .. }
+        | A::InodeShares { .. }
+        | A::DirectorySize { .. }
+        | A::SymlinkSize { .. }
+        | A::QuotaRecord { .. }
+        | A::QuotaCounts { .. }
+        | A::QuotaInodeSize { .. }
+        | A::QuotaInode { .. }
+        | A::BlockChecksum { .. }
+        | A::InodeRebuilt { .. }
+        | A::FilePartial { .. }
+        | A::BlockFromLog { .. }
+        | A::BlockField { .. }
+        | A::InodeLost { .. }
+        | A::InodeMended { .. }
+        | A::InodeUnproved { .. }
+        | A::FreeInode { .. }
+        | A::InodeFlags { .. }
+        | A::InodeTimes { .. }
+        | A::SizeOfSpecialFile { .. }
+        | A::SymlinkBlocks { .. }
+        | A::ExtentsWritten { .. }
+        | A::ExtentsUnwritten { .. }
+        | A::SymlinkLost { .. }
+        | A::InodeChunk { .. }
+        | A::RealtimeInode { .. }
+        | A::UnlinkedFreed { .. }
+        | A::ExtentMap { .. }
+        | A::ExtentMapOverruled { .. }
+        | A::ExtentMapKept { .. }
+        | A::BlocksGivenUp { .. }
+        | A::InodeBlocks { .. }
+        | A::LinkCount { .. }
+        | A::Directory { .. }
+        | A::Attributes { .. }
+        | A::AccessList { .. } => None,
     }
 }

@@ -5,7 +5,8 @@
 //! | here | one variant for each kind of change |
 //! | [`room`] | what a change is about: the list of all kinds, by which the others are divided |
 //! | [`text`] | the sentences |
-//! | [`description`] | the same for programs: object, witness, rule, fields |
+//! | [`description`] | for programs: object, witness, rule |
+//! | [`fields`] | for programs: all that the sentence says, by name |
 //! | [`map_witness`] | what decides between an extent map and the reverse map |
 //! | [`changed_field`] | a field of an inode that gets another value |
 //! | [`inode_source`] | from what an inode was made again |
@@ -24,6 +25,7 @@ use crate::{finding::Name, geometry::Witnesses};
 pub mod certainty;
 pub mod changed_field;
 pub mod description;
+mod fields;
 pub mod inode_source;
 pub mod map_witness;
 mod room;
