@@ -129,7 +129,11 @@ impl Fit<'_> {
         let mut halves = halves.take_while(|size| *size >= LEAST_BYTES);
         match halves.find(|size| self.layout(*size).is_ok()) {
             Some(size) => Ok(size),
-            None => self.possible_from(LEAST_BYTES).map(|(size, _)| size),
+            // Of a size that nothing else is wrong with, the error tells more.
+            None => match self.possible_from(LEAST_BYTES) {
+                Ok((size, _)) => Ok(size),
+                Err(error) => Err(self.layout(size_bytes).err().unwrap_or(error)),
+            },
         }
     }
 

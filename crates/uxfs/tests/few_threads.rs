@@ -101,6 +101,7 @@ fn a_mount_ends_or_serves_where_threads_cannot_be_started() {
         return;
     };
     let user = user.as_str();
+    succeeds(&["chown", text(&place.image), user, "/"]);
     host("chown", &[user, text(&place.image), text(&place.directory)]);
     let (image, directory) = (text(&place.image), text(&place.directory));
     let mut mounted = 0;

@@ -107,10 +107,12 @@ fn a_new_image_fits_its_geometry() {
     // One group, where that is asked for.
     succeeds(&["mkfs", "-q", "--unsupported", "-d", "agcount=1", "--from", text(&source), text(&image)]);
     assert!(succeeds(&["info", text(&image)]).contains("agcount=1,"));
-    // What no size makes possible is refused at once.
-    let output =
-        uxfs(&["mkfs", "-q", "-d", "su=64k", "--from", text(&source), text(&folder.path().join("no"))]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("must be given together"), "{output:?}");
+    // What no size makes possible is refused at once, and not for the size.
+    for (option, words) in [("su=64k", "must be given together"), ("agsize=48m", "no supported log fits")] {
+        let output =
+            uxfs(&["mkfs", "-q", "-d", option, "--from", text(&source), text(&folder.path().join("no"))]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{output:?}");
+    }
 }
 
 /// Of a small image inodes may take one per cent here: their number says how large it must be, not the blocks.
