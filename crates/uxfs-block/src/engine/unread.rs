@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn what_was_not_read_cannot_be_read() {
-        let device = UnreadDevice::new(Arc::new(MemoryDevice::new(vec![7; 8192])), [1024..2048]);
+        let device =
+            UnreadDevice::new(Arc::new(MemoryDevice::new(vec![7; 8192])), std::iter::once(1024..2048));
         let read = |offset, length| device.read(offset, &mut vec![0; length]).is_ok();
         assert!(read(0, 1024) && read(2048, 4096));
         assert!(!read(0, 1025) && !read(1536, 1) && !read(2047, 512));
