@@ -116,7 +116,7 @@ fn findings_have_number_severity_place_and_paths() {
     assert_eq!(numbers(&["--inode", &inode]), [70]);
     assert_eq!(check(&image, &["--only", "damaged"]).status.code(), Some(0));
     assert_eq!(check(&image, &["--only", "nonsense"]).status.code(), Some(2));
-    refuses(&image, &["--only", "99"], 2, "no finding has this number; there are 1-12, 20-37, ");
+    refuses(&image, &["--only", "99"], 2, "no finding has this number; there are 1-12, 20-38, ");
     // Nothing found of an inode means something of one that is there only.
     refuses(&image, &["--inode", "18446744073709551615"], 2, "uxfs inodes IMAGE lists");
     refuses(&image, &["--inode", "9000"], 1, "inode 9000 is not in use, and nothing was found about it");

@@ -288,9 +288,17 @@ fn streams_flags_and_refusals() {
         2,
         "the image itself would be overwritten",
     );
-    fs::write(at("old"), "old").unwrap();
+    fs::write(at("other"), "other").unwrap();
+    refused(
+        &["metadump", text(&at("image")), text(&at("other"))],
+        2,
+        "something else than a dump of metadata",
+    );
+    assert_eq!(fs::read(at("other")).unwrap(), b"other");
+    fs::copy(&dump, at("old")).unwrap();
     refused(&["metadump", text(&dump), text(&at("old"))], 1, "not an XFS file system");
-    assert_eq!(fs::read(at("old")).unwrap(), b"old", "a target stays where there is nothing to dump");
+    let old = fs::read(at("old")).unwrap();
+    assert!(old == fs::read(&dump).unwrap(), "a target stays where there is nothing to dump");
     let mut bytes = fs::read(&dump).unwrap();
     fs::write(at("cut"), &bytes[..bytes.len() - 100]).unwrap();
     refused(&["mdrestore", text(&at("cut")), text(&fresh)], 3, "cut off");

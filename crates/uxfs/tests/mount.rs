@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::fs::OFlags;
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
@@ -397,8 +398,18 @@ fn the_process_that_serves_holds_what_it_needs() {
         assert!(is_temporary || is_usual || path == place.image, "{}", path.display());
     }
     assert!(held(&server).contains(&place.image));
-    let devices = ["/dev/fuse".into(), place.image.clone()];
-    assert!(held(&supervisor).iter().all(|path| !devices.contains(path)), "{:?}", held(&supervisor));
+    assert!(!held(&supervisor).contains(&"/dev/fuse".into()), "{:?}", held(&supervisor));
+    // It only watches what becomes of the image file, by descriptors that cannot be read.
+    for descriptor in fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap().flatten() {
+        if fs::read_link(descriptor.path()).is_ok_and(|path| path == place.image) {
+            let number = descriptor.file_name();
+            let information = format!("/proc/{supervisor}/fdinfo/{}", number.to_string_lossy());
+            let flags = fs::read_to_string(information).unwrap();
+            let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+            let flags = u32::from_str_radix(flags, 8).unwrap();
+            assert!(OFlags::from_bits_retain(flags).contains(OFlags::PATH), "{flags:o}");
+        }
+    }
     place.unmount();
 }
 

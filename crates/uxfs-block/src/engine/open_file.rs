@@ -37,6 +37,8 @@ pub(super) struct OpenFile {
     /// Bytes that the file has kept, once another program has shortened it; [`WHOLE`] before. It never becomes whole again: what was behind
     /// this byte is lost, also where the file has grown since.
     kept_bytes: AtomicU64,
+    /// The first byte that was written since the length was looked at: behind it the file may have grown again.
+    lowest_write_bytes: AtomicU64,
 }
 
 /// No byte of the file is known to be lost.
@@ -103,6 +105,7 @@ impl OpenFile {
             identity,
             is_read_only: !options.writable,
             kept_bytes: AtomicU64::new(WHOLE),
+            lowest_write_bytes: AtomicU64::new(WHOLE),
         })
     }
 
@@ -126,6 +129,9 @@ impl OpenFile {
         let kept = self.kept_bytes.load(Ordering::Relaxed);
         if kept != WHOLE && (operation != DeviceOperation::Read || self.start_bytes + end > kept) {
             return Err(self.shortened(operation, offset_bytes, length_bytes, kept));
+        }
+        if operation != DeviceOperation::Read {
+            self.lowest_write_bytes.fetch_min(position, Ordering::Relaxed);
         }
         if operation == DeviceOperation::Write && end == self.size_bytes {
             self.check_length(operation, offset_bytes, length_bytes)?;
@@ -162,7 +168,11 @@ impl OpenFile {
         let end =
             end.map_err(|errno| DeviceError { operation, offset_bytes, length_bytes, source: errno.into() })?;
         if end < self.start_bytes.saturating_add(self.size_bytes) {
-            self.kept_bytes.fetch_min(end, Ordering::Relaxed);
+            // What was written meanwhile may have made the file grow.
+            let lowest = self.lowest_write_bytes.load(Ordering::Relaxed);
+            self.kept_bytes.fetch_min(end.min(lowest), Ordering::Relaxed);
+        } else {
+            self.lowest_write_bytes.store(WHOLE, Ordering::Relaxed);
         }
         match self.kept_bytes.load(Ordering::Relaxed) {
             WHOLE => Ok(()),

@@ -28,7 +28,7 @@ fn handmade() -> Vec<(String, Vec<Vec<u8>>)> {
     let mut quota = vec![0; 24];
     quota[..4].copy_from_slice(&[0x3d, 0x12, 2, 0]);
     quota[8] = 128;
-    quota[16] = 8;
+    quota[16] = 1;
     let mut end = vec![0; 20];
     end[..4].copy_from_slice(&[0x3e, 0x12, 1, 0]);
     vec![("DQUOT".to_owned(), vec![quota, vec![0; 104]]), ("QUOTAOFF".to_owned(), vec![end])]

@@ -144,7 +144,7 @@ pub const TABLE: [Weighing; 43] = [
     row(
         Rule::WrongChecksum,
         "what a structure with a wrong checksum says, where the row of changed bits does not prove it",
-        "in every row, field by field: what a structure with a right checksum says; of an inode, its extents as the reverse map has them, the type that the entry says, the generation that parent pointers say, names as the other side says them, an owner that a sound inode has too;          else permissions without set-id and sticky bits, a size within the blocks, no flags that forbid changes, the owner of the directory that names it",
+        "in every row, field by field: what a structure with a right checksum says; of an inode, its extents as the reverse map has them, the type that the entry says, the generation that parent pointers say, names as the other side says them, an owner that a sound inode has too; else permissions without set-id and sticky bits, a size within the blocks, no flags that forbid changes, the owner of the directory that names it",
         "in a structure that is known to be damaged a wrong field is likelier than in one that is not; what nothing confirms must not give access away",
     ),
     row(
