@@ -31,8 +31,6 @@ use crate::{
 const SECTOR_BYTES: u64 = 512;
 /// An access time that is older than this is set anew also with `relatime`.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
-/// The file runs as its owner.
-const SET_USER: u16 = 0o4000;
 /// Permissions with set-id bits and the sticky bit.
 const PERMISSIONS: u32 = 0o7777;
 
@@ -133,12 +131,7 @@ impl Server {
         }
         if asked.changes.is_empty() && caller.user_id != 0 {
             let status = self.file_system.stat(&inode).map_err(number)?;
-            // The kernel asks only where a bit must go, and knows all groups of the user: where there is no other bit, it is that of the group.
-            let writer = match status.mode & SET_USER {
-                0 => Writer::Stranger,
-                _ => writer(caller, &inode),
-            };
-            let mode = mode_without_set_id(status.mode, writer);
+            let mode = mode_without_set_id(status.mode, writer(caller, &inode));
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
             // The kernel has the time of the write for which it asks, and sends it.
