@@ -67,10 +67,7 @@ use uxfs_format::{
 use zerocopy::big_endian::U16;
 
 use self::device::ContentsWriter;
-use crate::{
-    filesystem::FileSystem,
-    operations::set_attributes::{Writer, mode_without_set_id},
-};
+use crate::{filesystem::FileSystem, operations::set_attributes::mode_without_set_id};
 use uxfs_engine::extent_map::{ATOMIC_EXTENTS, STEP_EXTENTS};
 use uxfs_engine::{
     extent_map::list,
@@ -85,23 +82,23 @@ pub struct Touch {
     /// When the contents changed: time of modification, time of change and the count of changes follow. `None` leaves
     /// them alone.
     pub time: Option<Timestamp>,
-    /// Take away that the file runs as its owner or group, because this user writes.
+    /// Take away that the file runs as its owner or group: the caller knows who writes.
     #[doc(alias = "file_remove_privs")]
-    pub clears_set_id: Option<Writer>,
+    pub clears_set_id: bool,
 }
 
 impl Touch {
     /// Leaves everything else as it is.
-    pub const NOTHING: Self = Self { time: None, clears_set_id: None };
+    pub const NOTHING: Self = Self { time: None, clears_set_id: false };
 
     /// Contents changed at `time`.
     pub fn at(time: Timestamp) -> Self {
-        Self { time: Some(time), clears_set_id: None }
+        Self { time: Some(time), clears_set_id: false }
     }
 
     fn apply(&self, inode: &mut EditInode) {
-        if let Some(writer) = self.clears_set_id {
-            inode.core.mode = U16::new(mode_without_set_id(inode.core.mode.get(), writer));
+        if self.clears_set_id {
+            inode.core.mode = U16::new(mode_without_set_id(inode.core.mode.get()));
         }
         if let Some(time) = self.time {
             inode.set_time(TimeKind::Modification, time);

@@ -94,21 +94,12 @@ const OF_FILES: InodeFlags = InodeFlags::REALTIME.union(InodeFlags::EXTENT_SIZE)
 /// Flags of the second word that users may change.
 const SECOND: InodeFlags2 = InodeFlags2::DAX.union(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
 
-/// A user because of whom a file loses its set-id bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
-    /// In the group of the file, or privileged (`CAP_FSETID`).
-    OfGroup,
-    /// Any other.
-    Stranger,
-}
-
-/// The mode after a user without `CAP_FSETID` wrote to the file, or after its owner was changed: without the set-id bits. The
-/// set-group-id bit of a file that its group cannot execute once meant mandatory locking, and stays unless a stranger writes.
+/// The mode after a user without `CAP_FSETID` wrote to the file or changed its owner: without the set-id bits. The
+/// set-group-id bit of a file that its group cannot execute means mandatory locking, and stays.
 #[doc(alias = "setattr_should_drop_suidgid")]
 #[must_use]
-pub fn mode_without_set_id(mode: u16, writer: Writer) -> u16 {
-    let drops_group = mode & GROUP_RUNS != 0 || writer == Writer::Stranger;
+pub fn mode_without_set_id(mode: u16) -> u16 {
+    let drops_group = mode & GROUP_RUNS != 0;
     mode & !SET_USER & !(if drops_group { SET_GROUP } else { 0 })
 }
 

@@ -8,7 +8,7 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{
         live::Status,
-        set_attributes::{AttributeChanges, TimeSource, Writer, mode_without_set_id},
+        set_attributes::{AttributeChanges, TimeSource, mode_without_set_id},
     },
 };
 use uxfs_format::inode::{FileType, InodeFlags, Timestamp};
@@ -19,10 +19,7 @@ use crate::{
     protocol::{
         flags::{AttributeChanges as Asked, AttributeFlags},
         reply::{Attributes, AttributesReply, EntryReply, StatfsReply, StatxReply},
-        request::{
-            Caller,
-            operation::{SetAttributes, Statx, TimeChange},
-        },
+        request::operation::{SetAttributes, Statx, TimeChange},
     },
     transport::ReplyBuffer,
 };
@@ -105,7 +102,7 @@ impl Server {
         &self,
         node: u64,
         asked: &SetAttributes,
-        caller: Caller,
+        is_by_user: bool,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
@@ -117,7 +114,7 @@ impl Server {
             return self.put_attributes(&inode, reply);
         }
         self.lazy_times.write(&self.file_system, inode.number());
-        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID).then(|| writer(caller, &inode));
+        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
         let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
@@ -129,9 +126,9 @@ impl Server {
             }
             self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
         }
-        if asked.changes.is_empty() && caller.user_id != 0 {
+        if asked.changes.is_empty() && is_by_user {
             let status = self.file_system.stat(&inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode, writer(caller, &inode));
+            let mode = mode_without_set_id(status.mode);
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
             // The kernel has the time of the write for which it asks, and sends it.
@@ -148,7 +145,7 @@ impl Server {
         &self,
         inode: &InodeHandle,
         asked: &SetAttributes,
-        clears_set_id: Option<Writer>,
+        clears_set_id: bool,
     ) -> Result<AttributeChanges, Errno> {
         let time_of = |change: TimeChange| match change {
             TimeChange::Now => self.file_system.now(),
@@ -156,9 +153,9 @@ impl Server {
         };
         let mut permissions = asked.mode.map(|mode| (mode & PERMISSIONS) as u16);
         let changes_owner = asked.user_id.is_some() || asked.group_id.is_some();
-        if let Some(writer) = clears_set_id.filter(|_| changes_owner && permissions.is_none()) {
+        if clears_set_id && changes_owner && permissions.is_none() {
             let status = self.file_system.stat(inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode, writer);
+            let mode = mode_without_set_id(status.mode);
             let is_changed = status.file_type != FileType::Directory && mode != status.mode;
             permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
@@ -243,13 +240,5 @@ fn is_due(access_times: AccessTimes, times: [Timestamp; 3], now: Timestamp) -> b
                 || accessed <= changed
                 || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS
         }
-    }
-}
-
-/// Because of whom a file loses its set-id bits. Other groups of the caller than its first the kernel does not tell.
-pub(super) fn writer(caller: Caller, inode: &InodeHandle) -> Writer {
-    match caller.group_id == inode.read().core.gid.get() {
-        true => Writer::OfGroup,
-        false => Writer::Stranger,
     }
 }

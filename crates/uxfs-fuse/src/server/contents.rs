@@ -14,15 +14,12 @@ use uxfs_filesystem::{
 };
 use uxfs_format::inode::{InodeFlags, Timestamp};
 
-use super::{Answered, Server, attributes::writer, number, put};
+use super::{Answered, Server, number, put};
 use crate::{
     protocol::{
         flags::{AccessMode, FallocateMode, FsyncFlags, OpenReplyFlags, WriteFlags},
         reply::OpenReply,
-        request::{
-            Caller,
-            operation::{CopyFileRange, Fallocate, Fsync, Open, Read, Release, Seek, SeekTarget, Write},
-        },
+        request::operation::{CopyFileRange, Fallocate, Fsync, Open, Read, Release, Seek, SeekTarget, Write},
         wire::files::{CopyFileRangeOut, SeekOut, WriteOut},
     },
     transport::{
@@ -119,18 +116,13 @@ impl Server {
         (!self.settings.has_writeback_cache).then(|| self.file_system.now())
     }
 
-    pub(super) fn write(
-        &self,
-        node: u64,
-        write: &Write<'_>,
-        caller: Caller,
-        reply: &mut ReplyBuffer<'_>,
-    ) -> Answered {
+    pub(super) fn write(&self, node: u64, write: &Write<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         let file = self.opened(write.handle, node)?;
-        let takes_set_id = write.write_flags.contains(WriteFlags::KILL_SET_ID);
         let is_from_cache = write.write_flags.contains(WriteFlags::CACHE);
-        let touch =
-            Touch { time: self.time_of_change(), clears_set_id: takes_set_id.then(|| writer(caller, &file)) };
+        let touch = Touch {
+            time: self.time_of_change(),
+            clears_set_id: write.write_flags.contains(WriteFlags::KILL_SET_ID),
+        };
         let (mut done, mut without_room_since) = (0, None);
         while done < write.data.len() {
             let (at, rest) = (write.offset_bytes.saturating_add(done as u64), write.data.get(done..));
@@ -174,7 +166,7 @@ impl Server {
         use FallocateMode as M;
         let file = self.opened(asked.handle, node)?;
         let (offset, size) = (asked.offset_bytes, asked.size_bytes);
-        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         let size_change = if asked.mode.contains(M::KEEP_SIZE) { SizeChange::Keep } else { SizeChange::Grow };
         let kind = asked.mode - M::KEEP_SIZE;
         // A file that is only appended to keeps its contents.
@@ -255,7 +247,7 @@ impl Server {
             target_bytes: copy.target_offset_bytes,
             length_bytes,
         };
-        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         self.file_system.clone_range(source, target, &range, touch).ok()
     }
 
@@ -265,7 +257,7 @@ impl Server {
         target: &InodeHandle,
         copy: &CopyFileRange,
     ) -> Result<u64, Errno> {
-        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
         let most_bytes = copy.size_bytes.min(MOST_COPIED_BYTES).min(i32::MAX as u64);
         let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(most_bytes).unwrap_or(COPY_BYTES))];
         let mut done = 0;

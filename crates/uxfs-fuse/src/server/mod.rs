@@ -195,7 +195,9 @@ impl Server {
             O::Initialize(init) => self.initialize(init, reply),
             O::Lookup(name) => self.lookup(request, name, reply),
             O::GetAttributes(handle) => self.get_attributes(node, *handle, reply),
-            O::SetAttributes(changes) => self.set_attributes(node, changes, request.caller, reply),
+            O::SetAttributes(changes) => {
+                self.set_attributes(node, changes, request.caller.user_id != 0, reply)
+            }
             O::Statx(statx) => self.statx(node, statx, reply),
             O::StatFileSystem => self.stat_file_system(reply),
             O::ReadLink => self.read_link(node, reply),
@@ -211,7 +213,7 @@ impl Server {
             O::Open(open) => self.open(node, open, reply),
             O::OpenDirectory(_) => self.open_directory(node, reply),
             O::Read(read) => self.read(node, read, reply),
-            O::Write(write) => self.write(node, write, request.caller, reply),
+            O::Write(write) => self.write(node, write, reply),
             O::Release(release) | O::ReleaseDirectory(release) => self.release(release),
             O::Fsync(fsync) | O::FsyncDirectory(fsync) => self.fsync(node, fsync),
             O::SyncFileSystem => self.file_system.force().map_err(number),

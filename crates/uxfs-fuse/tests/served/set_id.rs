@@ -2,25 +2,15 @@
 
 use std::{
     fs::{self, File, Permissions},
-    os::unix::fs::{FileExt, PermissionsExt, chown},
-    path::Path,
+    os::unix::fs::{FileExt, PermissionsExt},
     sync::Arc,
     thread,
 };
 
-use rustix::{
-    fs::{FallocateFlags, fallocate},
-    process::{Gid, Uid},
-    thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
-};
+use rustix::{process::Uid, thread::set_thread_res_uid};
 use uxfs_fuse::protocol::{
     flags::WriteFlags,
     request::{Operation, Request},
-};
-
-use uxfs_testkit::{
-    image::{self, memory_folder},
-    mount::{Access, LoopMount},
 };
 
 use super::{
@@ -29,7 +19,6 @@ use super::{
 };
 
 const USER: u32 = 1000;
-const GROUP: u32 = 2000;
 
 fn takes_set_id(request: &Request<'_>) -> bool {
     matches!(&request.operation, Operation::Write(write) if write.write_flags.contains(WriteFlags::KILL_SET_ID))
@@ -62,55 +51,4 @@ fn a_write_that_takes_set_id_is_not_lost_to_writeback() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o777);
     });
     closed.unwrap();
-}
-
-/// The mode after each kind of change, by a member of the file's group and by a stranger.
-fn modes_after_changes(root: &Path) -> Vec<(u32, &'static str, u32, u32)> {
-    type Change = fn(&File);
-    let changes: [(&str, Change); 5] = [
-        ("write", |file| file.write_all_at(b"x", 10).unwrap()),
-        ("truncate", |file| file.set_len(5).unwrap()),
-        ("allocate", |file| fallocate(file, FallocateFlags::empty(), 0, 1 << 16).unwrap()),
-        ("punch", |file| {
-            fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096).unwrap();
-        }),
-        ("zero", |file| fallocate(file, FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()),
-    ];
-    let path = root.join("changed");
-    fs::write(&path, "contents of a file").unwrap();
-    chown(&path, None, Some(GROUP)).unwrap();
-    let mut found = Vec::new();
-    for mode in [0o2666, 0o2676, 0o4666, 0o6666, 0o6777] {
-        for (name, change) in changes {
-            for group in [GROUP, USER] {
-                fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-                thread::scope(|scope| {
-                    scope.spawn(|| {
-                        let (user, group) = (Uid::from_raw(USER), Gid::from_raw(group));
-                        set_thread_groups(&[]).unwrap();
-                        set_thread_res_gid(group, group, group).unwrap();
-                        set_thread_res_uid(user, user, Uid::ROOT).unwrap();
-                        change(&File::options().write(true).open(&path).unwrap());
-                    });
-                });
-                let after = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
-                found.push((mode, name, group, after));
-            }
-        }
-    }
-    found
-}
-
-#[test]
-fn set_id_bits_go_as_on_linux() {
-    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
-    image::make(&image, 300 << 20, &[]).unwrap();
-    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
-    fs::set_permissions(mount.path(), Permissions::from_mode(0o755)).unwrap();
-    let expected = modes_after_changes(mount.path());
-    mount.unmount().unwrap();
-    Served::new("set-id-modes", 300)
-        .used("allow_other", |root| assert_eq!(modes_after_changes(root), expected));
 }
