@@ -1,5 +1,4 @@
-//! Files of which a repair could bring back nothing, or only a part: every summary names them, since at its path an empty file passes for
-//! the one that was there.
+//! Files that a repair loses in whole or in part. Every summary lists them: an empty file at its path looks like the original.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +10,19 @@ use uxfs_repair::repair::action::{Action, FileLoss};
 
 use crate::{output::Output, paths::Paths};
 
-/// Files that are named.
+/// Most files listed.
 const MOST_SHOWN: usize = 20;
 
 /// All files that these actions lose, each once, and how.
 pub(super) fn all(actions: &[Action]) -> BTreeMap<InodeNumber, FileLoss> {
-    actions.iter().filter_map(Action::file_loss).collect()
+    let mut lost: BTreeMap<_, _> = actions.iter().filter_map(Action::file_loss).collect();
+    // The repair gives up the inode of a damaged directory before it rebuilds the directory under the same number.
+    for action in actions {
+        if let Action::Directory { inode, .. } = action {
+            lost.remove(inode);
+        }
+    }
+    lost
 }
 
 /// Prints their number, and the first of them by path.
@@ -58,4 +64,26 @@ fn names_of(actions: &[Action]) -> BTreeMap<InodeNumber, (InodeNumber, &[u8])> {
         _ => None,
     });
     removed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use uxfs_format::inode::InodeFault;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_rebuilt_is_not_lost() {
+        let [directory, file] = [129, 131].map(InodeNumber::new);
+        let given_up = |inode| Action::InodeLost { inode, fault: InodeFault::Version { found: 0 } };
+        let rebuilt = Action::Directory {
+            inode: directory,
+            names: 1,
+            from_parent_pointers: 1,
+            removed: 0,
+            is_any_unread: false,
+        };
+        let lost = all(&[given_up(directory), given_up(file), rebuilt]);
+        assert_eq!(lost, BTreeMap::from([(file, FileLoss::GivenUp)]));
+    }
 }
