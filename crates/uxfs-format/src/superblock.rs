@@ -177,6 +177,17 @@ pub enum Copy {
 pub const MAX_SECTOR_SIZE_BYTES: usize = 32768;
 
 impl Superblock {
+    /// Inodes of quota and of the realtime section, which no name leads to; 0 or all ones for none.
+    pub fn internal_inodes(&self) -> [u64; 5] {
+        [
+            self.realtime_bitmap_inode.get(),
+            self.realtime_summary_inode.get(),
+            self.user_quota_inode.get(),
+            self.group_quota_inode.get(),
+            self.project_quota_inode.get(),
+        ]
+    }
+
     /// Finds the superblock at the start of `bytes`, which hold at least one sector, and gives it with that
     /// sector's bytes. Looks at magic, version and sector size only.
     ///

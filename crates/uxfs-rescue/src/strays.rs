@@ -78,14 +78,7 @@ pub fn search<E>(
 
 /// Inodes that belong to the file system itself.
 fn is_internal(volume: &Volume, inode: &Inode) -> bool {
-    let superblock = volume.superblock();
-    let internal = [
-        superblock.realtime_bitmap_inode.get(),
-        superblock.realtime_summary_inode.get(),
-        superblock.user_quota_inode.get(),
-        superblock.group_quota_inode.get(),
-        superblock.project_quota_inode.get(),
-    ];
+    let internal = volume.superblock().internal_inodes();
     internal.contains(&inode.number.get()) || inode.flags2().contains(InodeFlags2::METADATA)
 }
 

@@ -16,7 +16,7 @@ use uxfs_testkit::{
 
 use crate::common::{succeeds, text, uxfs};
 
-/// Extents that are asked for.
+/// Most extents compared.
 const MOST: usize = 600;
 
 fn owners(image: &Path, sectors: &[u64]) -> Vec<Json> {
@@ -80,7 +80,7 @@ fn every_kind_of_block_has_the_owner_that_linux_says() {
     }
     judged("Linux's GETFSMAP", &format!("{} extents", expected.len()));
 
-    // A block without a structure tells its owner where it is inspected.
+    // `inspect` prints the owner of a block without a structure.
     let file = found.iter().find(|found| found["owner"] == "file" && found["fork"] == "data").unwrap();
     let sector = file["sector"].to_string();
     let output = uxfs(&["inspect", text(&image), "sector", &sector]);

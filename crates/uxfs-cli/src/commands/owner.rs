@@ -12,10 +12,11 @@ use uxfs_volume::volume::Volume;
 
 use crate::{
     block_owner::{BlockOwner, owners_of, paths_of},
-    commands::{Context, put_image},
+    commands::{Context, check::report::paths_of as documents_of_paths, put_image},
     failure::{Exit, Failure, Outcome},
     kind::Kind,
-    output::{JsonName, Output},
+    output::Output,
+    text::parse_number,
 };
 
 /// Arguments of `uxfs owner`.
@@ -34,22 +35,18 @@ pub struct Arguments {
 #[group(required = true, multiple = true)]
 struct Places {
     /// A block of the file system
-    #[arg(long, value_name = "BLOCK", value_parser = parse_number)]
+    #[arg(long, value_name = "BLOCK", value_parser = parse_place)]
     block: Vec<u64>,
     /// A sector of 512 bytes
-    #[arg(long, value_name = "SECTOR", value_parser = parse_number)]
+    #[arg(long, value_name = "SECTOR", value_parser = parse_place)]
     sector: Vec<u64>,
     /// A byte
-    #[arg(long, value_name = "BYTE", value_parser = parse_number)]
+    #[arg(long, value_name = "BYTE", value_parser = parse_place)]
     byte: Vec<u64>,
 }
 
-fn parse_number(text: &str) -> Result<u64, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|_| "give a number, in hexadecimal behind 0x".to_owned())
+fn parse_place(text: &str) -> Result<u64, String> {
+    parse_number(text).ok_or_else(|| "give a number, in hexadecimal after 0x".to_owned())
 }
 
 /// Runs the command.
@@ -147,13 +144,7 @@ fn document(place: &Place, owner: BlockOwner, offset_bytes: Option<u64>, paths: 
         }
         _ => (None, None, None, false),
     };
-    let paths: Vec<_> = paths
-        .iter()
-        .map(|path| {
-            let name = JsonName::new(path);
-            json!({"path": name.text(), "path_hex": name.hex()})
-        })
-        .collect();
+    let paths: Vec<_> = inode.map(|inode| (inode, paths.to_vec())).into_iter().collect();
     json!({
         "byte": place.byte,
         "sector": place.sector,
@@ -166,6 +157,6 @@ fn document(place: &Place, owner: BlockOwner, offset_bytes: Option<u64>, paths: 
         "file_block": file_block,
         "offset_bytes": offset_bytes,
         "unwritten": is_unwritten,
-        "paths": paths,
+        "paths": documents_of_paths(&paths),
     })
 }

@@ -88,16 +88,9 @@ impl Gatherer<'_, '_> {
 
     /// Whether the contents of a file are metadata of the file system.
     fn is_internal(&self, core: &InodeCore) -> bool {
-        let superblock = self.volume.superblock();
-        let named = [
-            superblock.realtime_bitmap_inode.get(),
-            superblock.realtime_summary_inode.get(),
-            superblock.user_quota_inode.get(),
-            superblock.group_quota_inode.get(),
-            superblock.project_quota_inode.get(),
-        ];
         let number = core.number.get();
-        core.flags2().contains(InodeFlags2::METADATA) || (number != 0 && named.contains(&number))
+        let is_named = number != 0 && self.volume.superblock().internal_inodes().contains(&number);
+        core.flags2().contains(InodeFlags2::METADATA) || is_named
     }
 
     /// The btree of a fork and, where they are metadata, its extents. Gives whether all of it could be found.

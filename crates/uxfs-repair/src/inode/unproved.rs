@@ -49,10 +49,10 @@ const SET_ID_AND_STICKY: u16 = 0o7000;
 const STICKY: u16 = 0o1000;
 const WRITE_OF_OTHERS: u16 = 0o022;
 const SECTOR_BYTES: u64 = 512;
-/// Owners of each kind that are remembered.
+/// Most owners of each kind kept in memory.
 const MOST_OWNERS: usize = 1 << 16;
 
-/// Gives these inodes the values that others say, and neutral ones where no one does. Those that cannot be read are left out.
+/// Sets fields of these inodes to the values that other structures confirm, and to neutral ones otherwise. Skips unreadable inodes.
 ///
 /// # Errors
 /// The device.
@@ -92,14 +92,7 @@ pub(crate) fn settle(
 
 /// Whether the superblock names an inode, or it belongs to the metadata directory: Linux asks for certain values there.
 fn is_internal(core: &InodeCore, number: InodeNumber, volume: &Volume) -> bool {
-    let superblock = volume.superblock();
-    let internal = [
-        superblock.realtime_bitmap_inode.get(),
-        superblock.realtime_summary_inode.get(),
-        superblock.user_quota_inode.get(),
-        superblock.group_quota_inode.get(),
-        superblock.project_quota_inode.get(),
-    ];
+    let internal = volume.superblock().internal_inodes();
     internal.contains(&number.get()) || core.flags2().contains(InodeFlags2::METADATA)
 }
 
@@ -143,7 +136,7 @@ fn project(core: &InodeCore) -> u32 {
     u32::from(core.project_id_high.get()) << 16 | u32::from(core.project_id_low.get())
 }
 
-/// An inode of which nothing is proved.
+/// An inode with an unproved checksum.
 struct Unproved<'v> {
     volume: &'v Volume,
     number: InodeNumber,
@@ -170,7 +163,7 @@ impl Unproved<'_> {
         }
     }
 
-    /// The type that the entry says, where the inode can be of it. Gives whether it was of another.
+    /// Takes the file type of the directory entry if the inode can have it. Returns whether the type changed.
     fn take_type(&mut self, bytes: &[u8], named: &Named) -> bool {
         let geometry = self.volume.geometry();
         let is_root = self.number == geometry.root_inode;
@@ -200,7 +193,7 @@ impl Unproved<'_> {
         if is_other_type || is_device {
             permissions &= private_permissions(kind);
         }
-        // Without the bit everyone who may write could remove the files of others.
+        // Without the sticky bit every user with write permission could remove other users' files.
         if found & STICKY != 0 && kind == FileType::Directory {
             permissions &= !WRITE_OF_OTHERS;
         }

@@ -60,13 +60,7 @@ pub(crate) fn gather(volume: &Volume, work: &Work, scan: ScanOptions) -> Gathere
         },
         ..Gathered::default()
     };
-    let internal = [
-        superblock.realtime_bitmap_inode.get(),
-        superblock.realtime_summary_inode.get(),
-        superblock.user_quota_inode.get(),
-        superblock.group_quota_inode.get(),
-        superblock.project_quota_inode.get(),
-    ];
+    let internal = superblock.internal_inodes();
     let (_, parts) = volume.scan_inodes(&scan, Part::default, |part, event| {
         if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
             && let Some(inode) = Inode::decode(bytes, core, geometry)

@@ -35,7 +35,7 @@ use crate::{
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Findings of one kind that are shown, unless all are wanted: a person reads no thousands.
+/// Findings printed of each kind without --all.
 const SHOWN_OF_A_KIND: u64 = 10;
 /// So many older inodes and blocks of a group are no single lost writes.
 const MANY_OLDER: u64 = 16;

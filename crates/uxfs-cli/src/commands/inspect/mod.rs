@@ -145,7 +145,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Shows what lies at a place. Where that is no structure, its owner is told: it holds contents, or nothing.
+    /// Shows the structure at a sector, or the owner of the block where there is none.
     fn at_place(
         &mut self,
         filesystem: &Volume,

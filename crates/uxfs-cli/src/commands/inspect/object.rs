@@ -9,7 +9,7 @@ use uxfs_format::{
 use uxfs_journal::listing::ListingRange;
 use uxfs_volume::inode::Fork;
 
-use crate::target::Target;
+use crate::{target::Target, text};
 
 /// One or several structures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,14 +132,9 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Decimal, or hexadecimal behind `0x`.
 fn parse_number(word: &OsString, what: &str) -> Result<u64, String> {
     let text = word.to_string_lossy();
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|_| format!("`{text}` is not {what}"))
+    text::parse_number(&text).ok_or_else(|| format!("`{text}` is not {what}"))
 }
 
 #[cfg(test)]
