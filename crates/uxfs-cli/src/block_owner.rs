@@ -1,4 +1,4 @@
-//! Whose a block of the file system is: by the reverse map, or by what maps it where there is none.
+//! The owner of a block: from the reverse map, or from all extent maps where there is none.
 
 use std::ops::ControlFlow;
 
@@ -15,9 +15,9 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-/// Paths of a file that are told.
+/// Most paths listed for a file.
 const MOST_PATHS: usize = 8;
-/// Parent pointers that are followed for them.
+/// Most parent pointers followed to find them.
 const MOST_STEPS: u64 = 10_000;
 
 /// An owner of a block.
@@ -47,7 +47,7 @@ pub(crate) enum BlockOwner {
         fork: Fork,
         /// Which block of the fork it is; `None` for a block of the extent map.
         file_block: Option<u64>,
-        /// It was allocated, and reads as zeros.
+        /// Preallocated: reads as zeros.
         is_unwritten: bool,
     },
     /// It is in use, and nothing that could be read has it.

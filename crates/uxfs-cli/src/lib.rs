@@ -18,7 +18,7 @@
 //! | [`glob`] | patterns in paths |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | `image_target` | a file or a block device that becomes a file system as a whole |
-//! | `block_owner` | whose a block of the file system is |
+//! | `block_owner` | the owner of a block of the file system |
 //! | `in_use` | images that are mounted, or changed by another program |
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`kind`] | stable words for programs: why something failed, what is told |
@@ -31,7 +31,7 @@
 //! | [`place`] | where on a disk the file system lies: at a byte, or in a partition |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a line on a terminal about long work, nothing elsewhere; the sentence at its end |
-//! | `remedy` | what a person can do about an image that cannot be opened |
+//! | `remedy` | advice for images that cannot be opened |
 //! | `remains` | the remains of a command that a signal ends |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`schema`] | the JSON Schema of what `--json` prints |

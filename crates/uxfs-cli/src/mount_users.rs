@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Programs that are named.
+/// Most programs listed.
 const NAMED: usize = 5;
 
-/// The first programs that have a file or a directory below a mount point open, in words: `bash (process 123)`. `None` where none is seen:
-/// other users' programs show their files to root alone. Nothing of the mount is asked, so that it need not answer.
+/// The first programs with an open file or directory below a mount point, as `bash (process 123)`. `None` if there are none, or if they
+/// belong to other users and this process is not root. Sends no request to the mount, which may hang.
 pub(crate) fn users_of(mount_point: &Path) -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
     let own = std::process::id();

@@ -102,7 +102,7 @@ impl Product {
         }
     }
 
-    /// Whether a file that begins so is one, as far as its beginning tells.
+    /// Whether a file that starts with these bytes is of this kind.
     fn is_begun_by(self, beginning: &[u8]) -> bool {
         let has = |part: &[u8]| beginning.windows(part.len()).any(|window| window == part);
         match self {
@@ -149,7 +149,7 @@ fn beginning_of(output: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    // What cannot be read is told where it is written.
+    // Writing reports files that cannot be read.
     File::open(output).ok()?.take(BEGINNING_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

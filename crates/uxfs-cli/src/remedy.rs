@@ -1,6 +1,6 @@
-//! What a person can do about an image that cannot be opened: by the error, and by what the command was for.
+//! Advice for images that cannot be opened, by error and by purpose of the command.
 //!
-//! A remedy never destroys what the person wants: a rescue is not told to make a new file system.
+//! A remedy never destroys data: `uxfs rescue` does not suggest mkfs.
 
 use std::{io, sync::OnceLock};
 
@@ -10,25 +10,25 @@ use uxfs_volume::error::Error;
 
 use crate::failure::Failure;
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Purpose {
-    /// To show what a file system holds.
+    /// Show the contents of a file system.
     #[default]
     Read,
-    /// To change it.
+    /// Change it.
     Change,
-    /// To mount it.
+    /// Mount it.
     Mount,
-    /// To find or mend damage.
+    /// Find or repair damage.
     Mend,
-    /// To save files.
+    /// Save files.
     Rescue,
 }
 
 static PURPOSE: OnceLock<Purpose> = OnceLock::new();
 
-/// Says what the command is for.
+/// Sets the purpose of the command.
 pub(crate) fn set_purpose(purpose: Purpose) {
     let _ = PURPOSE.set(purpose);
 }
@@ -37,7 +37,7 @@ fn purpose() -> Purpose {
     PURPOSE.get().copied().unwrap_or_default()
 }
 
-/// Adds to the failure what can be done about the error behind it.
+/// Adds the remedy for the error to the failure.
 pub(crate) fn add_to(failure: Failure, error: &Error) -> Failure {
     match remedy(error, purpose()) {
         Some(remedy) => failure.with_remedy(remedy),
@@ -84,7 +84,7 @@ fn of_feature(feature: &Unsupported, purpose: Purpose) -> Option<&'static str> {
     })
 }
 
-/// The device or the file system that holds the image takes no writes, or not from this user.
+/// The device or its file system is read-only, or this user may not write to it.
 fn of_device(error: &DeviceError, purpose: Purpose) -> Option<&'static str> {
     let is_protected = error.source.kind() == io::ErrorKind::ReadOnlyFilesystem;
     let is_refused = is_protected || error.source.kind() == io::ErrorKind::PermissionDenied;

@@ -53,7 +53,7 @@ pub(crate) const SEARCHED_DATA_BYTES: u64 = 4 << 30;
 const SEARCHED_BYTES: u64 = (1 << 40) + STEP_BYTES as u64;
 /// Groups begin at blocks, and the smallest blocks have this size.
 const STEP_BYTES: usize = 1024;
-/// Holes of an image file that are told of.
+/// Most holes of an image file returned.
 const MOST_HOLES: usize = 1 << 20;
 /// Bytes that the search reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -153,7 +153,7 @@ impl Holes {
             position = self.skip(hole).unwrap_or(end).min(end);
             Some(hole..position)
         };
-        // A hole goes on to a byte behind it, unless the file changes.
+        // An empty hole means that the file has changed.
         iter::from_fn(next).take_while(|hole| !hole.is_empty()).take(MOST_HOLES)
     }
 }

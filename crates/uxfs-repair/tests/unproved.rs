@@ -80,7 +80,7 @@ impl Damage {
         self.write(name, offset_bytes, &[byte[0] ^ bits]);
     }
 
-    /// This byte, and two bits of the access time: three changed bits of an inode are told from any two.
+    /// This byte and two bits of the access time: the checksum distinguishes three changed bits from any two.
     fn flip_with_others(&self, name: &str, offset_bytes: u64, bits: u8) {
         self.flip(name, offset_bytes, bits);
         self.flip(name, 37, 0x01);

@@ -40,7 +40,7 @@ pub struct Evidence {
     given_up: BTreeSet<InodeNumber>,
     /// Inodes that the log had in full.
     from_log: BTreeSet<InodeNumber>,
-    /// Empty files of which nothing but names is known.
+    /// Empty files with unknown contents.
     stand_ins: BTreeSet<InodeNumber>,
     /// Bytes of the device that several things claim.
     suspect: RangeSet,
@@ -68,7 +68,7 @@ impl Evidence {
         self.given_up.contains(&inode)
     }
 
-    /// Whether the file is an empty one of which nothing but names is known.
+    /// Whether the file is empty because its contents are unknown.
     pub fn is_stand_in(&self, inode: InodeNumber) -> bool {
         self.stand_ins.contains(&inode)
     }
@@ -264,8 +264,8 @@ fn state_of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
     }
 }
 
-/// An inode of whose name a change makes a guess. `None` of structures that follow from others, of what is gone, of links that the manifest
-/// does not have, and of what `state_after` has.
+/// The inode whose name an action guesses. `None` for derived structures, lost objects, links that the manifest does not list, and actions
+/// that `state_after` handles.
 fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
     match action {
         A::ParentPointerSet { cause: PointerCause::MadeAnew, .. } => None,

@@ -259,7 +259,7 @@ impl Gather<'_, '_> {
 /// Why a file is partial whose blocks lie in bad sectors.
 pub const UNREADABLE: &str = "blocks of it cannot be read from the device";
 
-/// What is said of a file with zeros in holes of the image file.
+/// The reason given for a file with zeros in holes of the image file.
 pub const IN_HOLES: &str =
     "zeros of it lie in holes of the image file, which may stand for what a copy could not read";
 

@@ -27,8 +27,8 @@ pub struct RescueOptions {
     pub choice: Choice,
     /// What is written, and how much.
     pub limits: Limits,
-    /// Holes of the image file, in bytes of the device, where no map tells what of it was read. Zeros that were written and left out of a
-    /// sparse copy look like what a copy of a failing disk could not read.
+    /// Holes of the image file in bytes of the device; empty if a map was given. A sparse copy of zeros looks like a copy of a failing
+    /// disk with unread areas.
     pub holes: RangeSet,
     /// Once it is set, the rescue ends as soon as what it has written is in order.
     pub interrupt: Arc<AtomicBool>,
@@ -62,7 +62,7 @@ pub struct Summary {
     pub directories: u64,
     /// Bytes that are missing of partial files; of a file with several names once for each.
     pub missing_bytes: u64,
-    /// Of the names, those of files with zeros where the image file has holes, and of which nothing is missing.
+    /// Of the names, those of complete files with zeros in holes of the image file.
     pub in_holes: u64,
     /// Bytes of contents that were written.
     pub written_bytes: u64,

@@ -60,7 +60,7 @@ impl GoldenImage {
         }
     }
 
-    /// The image whose log holds records of quota, which not every kernel recovers. It has no manifest.
+    /// The image with quota records in its dirty log. It has no manifest: many kernels lack quota.
     pub fn dirty_log_with_quota() -> Self {
         let name = format!("{DIRTY_LOG}-quota");
         let packed = golden_directory().join(format!("{name}{PACKED_SUFFIX}"));

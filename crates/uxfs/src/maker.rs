@@ -170,7 +170,7 @@ impl Maker {
         self
     }
 
-    /// Also makes what no one supports: file systems below 300 MiB, one allocation group, a log below 64 MiB. For tests.
+    /// Allows unsupported geometries: file systems below 300 MiB, one allocation group, a log below 64 MiB. For tests.
     #[must_use]
     pub fn allow_unsupported(mut self) -> Self {
         self.allows_unsupported = true;

@@ -416,7 +416,7 @@ fn groups_of_another_time_or_file_system_are_told() {
     assert!(line.starts_with("allocation group 1 looks like a part of another file system: "), "{line}");
 }
 
-/// A person reads no thousands of lines: each kind is shown ten times and counted.
+/// Without --all, check prints ten findings of each kind and the counts.
 #[test]
 fn many_findings_of_a_kind_are_counted() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();

@@ -17,7 +17,7 @@ use crate::common::{host, program, succeeds, text, tree};
 /// No process runs as this user, so that the limit counts the threads of the command alone.
 const USER: &str = "64321";
 
-/// A command of a user, who may have so many threads.
+/// A command run by a user with a limit on threads.
 fn limited(user: &str, program: &Path, most_threads: u32, arguments: &[&str]) -> Output {
     let script = format!("ulimit -u {most_threads}; exec \"$0\" \"$@\"");
     let mut command = Command::new("timeout");
@@ -25,7 +25,7 @@ fn limited(user: &str, program: &Path, most_threads: u32, arguments: &[&str]) ->
     command.arg(script).arg(program).args(arguments).output().unwrap()
 }
 
-/// The exit code of a command that may have so many threads.
+/// The exit code of a command with this limit on threads.
 fn exit_code(program: &Path, most_threads: u32, arguments: &[&str]) -> i32 {
     let output = limited(USER, program, most_threads, arguments);
     eprintln!(

@@ -202,7 +202,7 @@ fn another_file_system_is_not_replaced() {
     }
 }
 
-/// An option that is meant for another command, or two arguments that are exchanged, cost no file.
+/// An option of another command, or two swapped arguments, destroy no file.
 #[test]
 fn only_files_of_the_same_kind_are_replaced() {
     let bench = Bench::new();

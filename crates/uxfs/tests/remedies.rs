@@ -1,4 +1,4 @@
-//! What a message says can be done fits what the person wants.
+//! Remedies in messages fit the purpose of the command.
 
 use std::{fs, path::Path};
 

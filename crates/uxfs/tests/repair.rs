@@ -112,7 +112,7 @@ fn marked(superblock: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// At its path an empty file passes for the one that was there: exit code, summary and the manifest of a rescue say that it is lost.
+/// An empty file at its path looks like the original: exit code, summary and rescue manifest report it as lost.
 #[test]
 fn a_file_of_which_only_the_name_is_left_is_told_as_lost() {
     let folder = tempfile::tempdir().unwrap();

@@ -132,7 +132,7 @@ fn by_uxfs(program: &Path, uses_log_copies: bool, image: &Path) -> Result<Repair
         *repaired.missing_witnesses.entry(missing.to_owned()).or_default() += 1;
     }
     repaired.declared = report.iter().filter(|document| is_doubtful(document)).flat_map(inodes_of).collect();
-    // A repair that loses files is told by its exit code, and leaves a sound image all the same.
+    // Exit code 3 with lost files: the image is sound.
     let is_written = |document: &Value| document["type"] == "summary" && document["written"] == true;
     let said_sound = outcome.code == Some(0) || report.iter().any(is_written);
     repaired.broken_promise = match &repaired.fault {

@@ -521,7 +521,7 @@ fn a_shortened_file_is_an_error_for_good() {
                 assert!(error.contains("another program has shortened the image"), "{error}");
             };
             let (last, size) = (SIZE_BYTES as u64 - 512, SIZE_BYTES as u64);
-            // Noticed by a flush; what is left can be read.
+            // A flush detects it. The rest is readable.
             let subject = fresh();
             subject.device.flush().unwrap();
             shorten(&subject, 1);
@@ -530,7 +530,7 @@ fn a_shortened_file_is_an_error_for_good() {
             is_told(subject.device.write(0, &[1; 512]));
             is_told(subject.device.read(last, &mut [0; 512]));
             subject.device.read(last - 512, &mut [0; 512]).unwrap();
-            // Noticed by a read, and by one in a batch.
+            // A batch of reads detects it.
             let subject = fresh();
             shorten(&subject, size / 2);
             let (mut one, mut two) = ([0; 512], [0; 512]);
@@ -541,12 +541,12 @@ fn a_shortened_file_is_an_error_for_good() {
             is_told(subject.device.read_batch(segments));
             shorten(&subject, 0);
             is_told(subject.device.flush());
-            // A write that ends with the file would hide it.
+            // A write up to the end would hide it.
             let subject = fresh();
             shorten(&subject, size / 2);
             is_told(subject.device.write(last, &[1; 512]));
             is_told(subject.device.flush());
-            // One before makes the file grow, with zeros where bytes were lost.
+            // A write before the end grows the file, with zeros in place of the lost bytes.
             let subject = fresh();
             shorten(&subject, size / 2);
             subject.device.write(last - 512, &[1; 512]).unwrap();

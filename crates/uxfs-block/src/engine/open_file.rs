@@ -37,7 +37,7 @@ pub(super) struct OpenFile {
     /// Bytes that the file has kept, once another program has shortened it; [`WHOLE`] before. It never becomes whole again: what was behind
     /// this byte is lost, also where the file has grown since.
     kept_bytes: AtomicU64,
-    /// The first byte that was written since the length was looked at: behind it the file may have grown again.
+    /// Lowest byte of the file written since the last check of its length; [`WHOLE`] if none.
     lowest_write_bytes: AtomicU64,
 }
 
@@ -168,7 +168,7 @@ impl OpenFile {
         let end =
             end.map_err(|errno| DeviceError { operation, offset_bytes, length_bytes, source: errno.into() })?;
         if end < self.start_bytes.saturating_add(self.size_bytes) {
-            // What was written meanwhile may have made the file grow.
+            // A later write may have grown the file again, with zeros before it.
             let lowest = self.lowest_write_bytes.load(Ordering::Relaxed);
             self.kept_bytes.fetch_min(end.min(lowest), Ordering::Relaxed);
         } else {

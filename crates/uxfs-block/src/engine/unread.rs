@@ -1,4 +1,4 @@
-//! A copy of a failing device, of which a map tells what was not read: reads of the rest are errors, as they were on the device.
+//! A copy of a failing device with its ddrescue map: reading a sector that the map does not list as read fails, as on the device.
 
 use std::{io, ops::Range, sync::Arc};
 

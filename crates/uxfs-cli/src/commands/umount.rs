@@ -214,7 +214,7 @@ impl Arguments {
     }
 }
 
-/// Says what is going on. As a helper of umount(8) it is silent, as that is.
+/// Reports progress, except as a helper of umount(8), which is silent.
 fn tell(entry: &MountEntry, words: std::fmt::Arguments<'_>) {
     if program() == "uxfs" {
         notice!(Note::Progress, "{}: {words}", entry.mount_point.display());

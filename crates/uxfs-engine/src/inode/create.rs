@@ -80,9 +80,8 @@ impl NewInode {
         }
     }
 
-    /// Takes over what files made in `directory` take over from it: project, flags, and hints. The group, which depends
-    /// on who makes the file, is the caller's. No file becomes one of the realtime section, whose space uxfs does not allocate: files lie in
-    /// the data section also where the directory asks for the other, which they may.
+    /// Inherits project, flags and hints from `directory`. The caller sets the group. The realtime flag is not inherited: uxfs does not
+    /// allocate realtime extents, and Linux allows files in the data section below such a directory.
     #[doc(alias = "xfs_inode_inherit_flags")]
     pub fn inherit(mut self, directory: &InodeCore, geometry: &Geometry) -> Self {
         let flags = directory.flags();

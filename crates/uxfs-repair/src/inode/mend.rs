@@ -87,7 +87,7 @@ fn sealed_inode(bytes: &[u8], inode: InodeNumber, geometry: &Geometry) -> Option
     (is_in_use && sealed != bytes).then_some(sealed)
 }
 
-/// Puts in what is known of an inode whose checksum is wrong, where it has most of that, and seals it. Gives whether it has.
+/// Restores the known fields of an inode with a wrong checksum, if most of them are right, and seals it. Returns whether they are.
 fn put_known_values(bytes: &mut [u8], inode: InodeNumber, geometry: &Geometry) -> bool {
     let known = of_inode(inode, geometry);
     let wrong = known.iter().filter(|field| field.put(bytes)).count();

@@ -47,7 +47,7 @@ pub(crate) struct Rebuilder<'r> {
     pub witnesses: &'r Witnesses,
     /// Regular files of which something is missing.
     pub partial: &'r RefCell<BTreeSet<InodeNumber>>,
-    /// Groups were made anew in this repair: their reverse maps do not know what was lost by then.
+    /// This repair has rebuilt groups: their reverse maps lack what was lost by then.
     pub is_reverse_map_remade: bool,
     /// Blocks for extent maps.
     pub spare: &'r SpareBlocks<'r>,
@@ -214,7 +214,7 @@ impl Rebuilder<'_> {
         Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Inferred(made_up))))
     }
 
-    /// Whether a file of which the reverse map has no blocks had none.
+    /// Whether a file without mappings in the reverse map had no blocks.
     fn knows_all_blocks(&self) -> bool {
         self.witnesses.has_whole_reverse_map() && !self.is_reverse_map_remade
     }

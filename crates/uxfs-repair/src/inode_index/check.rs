@@ -56,7 +56,7 @@ pub(crate) fn check(
     let found = walk_tree(context, group, &index, &mut |chunk| chunks.add(chunk));
     let (mut free, together) = (chunks.free, std::mem::take(&mut chunks.together));
     blocks.index = found.take(state);
-    // Records that cannot be read are none that are missing.
+    // An unreadable record is not a missing one.
     if blocks.index.is_some() {
         for first in together.missing(context.volume.geometry()) {
             context.sink.add(Finding::InodeChunkMissing { group, first });

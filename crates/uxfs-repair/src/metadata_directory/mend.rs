@@ -16,7 +16,7 @@ use crate::{
     repair::{action::Action, stage::Stage, work::Work},
 };
 
-/// Parent pointers that are asked.
+/// Most parent pointers examined.
 const MOST_POINTERS: usize = 1000;
 
 /// Changes the flags of the inodes of `work`.

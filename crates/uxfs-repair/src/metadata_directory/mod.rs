@@ -50,7 +50,7 @@ pub(crate) fn is_directory(inode: &Inode) -> bool {
         && inode.metadata_type() == TYPE_DIRECTORY
 }
 
-/// Makes an inode one of the tree that has this name there. Gives whether the name tells what it is.
+/// Marks an inode as the file with this name in the tree. Returns whether the name determines its type.
 fn put_named(core: &mut InodeCore, name: &[u8]) -> bool {
     let metadata_type = match (core.file_type(), name) {
         (Some(FileType::Directory), _) => TYPE_DIRECTORY,

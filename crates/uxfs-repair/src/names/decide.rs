@@ -210,7 +210,7 @@ impl<'f> Decider<'f> {
         }
     }
 
-    /// Directories of the metadata directory tree whose names are lost: what they hold tells these.
+    /// Directories of the metadata directory tree with lost names, which follow from their contents.
     fn name_metadata_directories(&mut self) {
         let Some(root) = self.facts.metadata_root.filter(|root| self.is_directory(*root)) else { return };
         let named: HashSet<InodeNumber> = self.decision.links.values().copied().collect();

@@ -99,7 +99,7 @@ impl Changes {
                 changed.insert(link.directory);
             }
         }
-        // Names that only what a directory holds has told.
+        // Names that follow from the contents of a directory alone.
         if let Some(root) = facts.metadata_root {
             let links = decision.links.range((root, Name::default())..);
             for ((directory, name), inode) in links.take_while(|((directory, _), _)| *directory == root) {

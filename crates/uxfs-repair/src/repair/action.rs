@@ -76,7 +76,7 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordSource {
-    /// Little of it was wrong, as its checksum tells.
+    /// Its checksum proves that only these bits were wrong.
     Checksum,
     /// Its limits are as it has them; its checksum does not tell whether they are right.
     Remains,
@@ -155,27 +155,27 @@ pub enum Action {
     },
     /// A log sequence number that no log has reached is cleared.
     LsnCleared {
-        /// Of which structure.
+        /// The structure.
         structure: Structure,
         /// Where it lies.
         sector: Sector,
     },
     /// One bit of a structure was wrong, as its checksum tells.
     BitFlippedBack {
-        /// Of which structure.
+        /// The structure.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: Option<InodeNumber>,
         /// Where it lies; `None` for inodes.
         sector: Option<Sector>,
         /// From the first byte's most significant bit on.
         bit: usize,
     },
-    /// Little of a structure was wrong, as its checksum tells, which is right without it.
+    /// The checksum of a structure is right once a few wrong bits are corrected.
     ProvedByChecksum {
-        /// Of which structure.
+        /// The structure.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: Option<InodeNumber>,
         /// Where it lies; `None` for inodes.
         sector: Option<Sector>,
@@ -230,7 +230,7 @@ pub enum Action {
     BlockFromLog {
         /// What it is.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,
@@ -239,7 +239,7 @@ pub enum Action {
     BlockMoved {
         /// What it is.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: InodeNumber,
         /// Where it belongs.
         sector: Sector,
@@ -259,7 +259,7 @@ pub enum Action {
     BlockField {
         /// What it is.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,
@@ -277,7 +277,7 @@ pub enum Action {
     BlockChecksum {
         /// What it is.
         structure: Structure,
-        /// Whose it is.
+        /// Its owner.
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,

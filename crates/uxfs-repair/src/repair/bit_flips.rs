@@ -1,6 +1,6 @@
-//! Structures with a wrong checksum of which little has changed: the checksum tells what.
+//! Structures with a few changed bits, which the checksum locates.
 //!
-//! What is known of a structure before it is read is put in: what it is, where it lies, whose it is, of which file system. Where the
+//! The repair first restores the known fields: magic number, place, owner and uuid. Where the
 //! checksum is right then, or is right with one or two other bits or the bits of one other byte flipped back, and the structure is sound,
 //! these were the damage, and all the rest is as it was written. This comes before all other witnesses, since nothing is inferred.
 //!
@@ -152,7 +152,7 @@ impl Default for BitFlips {
 }
 
 impl BitFlips {
-    /// Puts structures back. Gives whether there were any.
+    /// Restores structures. Returns whether there were any.
     ///
     /// # Errors
     /// The device; temporary files.
@@ -246,7 +246,7 @@ impl BitFlips {
     }
 
     /// Puts the first superblock back, of which only little is repeated by its copies: counters, and what Linux has changed in it alone.
-    /// `geometry` is that of a sound copy. Gives whether that was possible.
+    /// `geometry` is that of a sound copy. Returns whether that was possible.
     ///
     /// # Errors
     /// The device; temporary files.

@@ -1,4 +1,4 @@
-//! What is known of a structure before it is read: what it is, where it lies, whose it is, of which file system.
+//! The known fields of a structure: magic number, place, owner and uuid.
 
 use uxfs_format::{
     allocation_group::{free_list, free_space_header, inode_header},
@@ -34,7 +34,7 @@ impl Field {
         self.value.to_be_bytes()
     }
 
-    /// Puts the value in place. Gives whether another was there.
+    /// Stores the value. Returns whether the old one differed.
     pub fn put(&self, bytes: &mut [u8]) -> bool {
         let encoded = self.encoded();
         let new = encoded.get(8_usize.saturating_sub(self.length_bytes)..).unwrap_or_default();
@@ -141,7 +141,7 @@ pub(crate) fn of_superblock(geometry: &Geometry) -> [Field; 4] {
     [field(0, 4, superblock::MAGIC.into()), field(4, 4, geometry.block_size_bytes.into()), high, low]
 }
 
-/// What a block may be that was looked for as one of these: those that are told apart by their magic number alone.
+/// The structures that a block looked up as one of these can be: only their magic numbers differ.
 pub(crate) fn kinds_of(structure: Structure) -> &'static [Structure] {
     use Structure as S;
     match structure {

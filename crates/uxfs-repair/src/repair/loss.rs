@@ -6,7 +6,7 @@ use uxfs_format::units::InodeNumber;
 
 use super::action::{Action, InodeSource, RecordSource};
 
-/// What became of a file of which contents are lost.
+/// The fate of a file with lost contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileLoss {
     /// Its names remain, and it is empty.

@@ -17,7 +17,7 @@
 //! | [`action`] | what a repair does, in sentences and as fields |
 //! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
-//! | [`bit_flips`] | structures of which little has changed, as the checksum tells |
+//! | [`bit_flips`] | structures with a few changed bits |
 //! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
 //! | [`identity`] | whose a block of a file is |
@@ -218,7 +218,7 @@ struct Checked {
 
 struct Repair<'r> {
     options: &'r RepairOptions,
-    /// Which superblock describes the stage: one that the caller names is put in the place of the first before anything else is done.
+    /// The superblock of the stage. One chosen by the caller replaces the primary one first.
     superblock: SuperblockChoice,
     progress: &'r ShowRepair<'r>,
     /// The device as it was found.
@@ -243,7 +243,7 @@ struct Repair<'r> {
     bit_flips: BitFlips,
     /// Inodes that were kept with a wrong checksum.
     unproved: BTreeSet<InodeNumber>,
-    /// Those of them whose fields were not yet compared with what others say.
+    /// Those with fields not yet compared with other structures.
     unsettled: BTreeSet<InodeNumber>,
     /// Sums of the actions of earlier passes.
     done: HashSet<u64>,

@@ -64,7 +64,7 @@ pub(super) struct Sources<'s> {
     pub given_up: &'s BTreeSet<InodeNumber>,
     /// Inodes that were kept with a wrong checksum.
     pub unproved: &'s BTreeSet<InodeNumber>,
-    /// Some group was made anew before.
+    /// An earlier step has rebuilt a group.
     pub is_reverse_map_remade: bool,
     /// Groups are made anew although nothing tells all extents of some inodes.
     pub may_lack_extents: bool,
@@ -78,7 +78,7 @@ pub(super) struct Repaired {
     /// Inodes whose extents no reverse map tells, and whose extent maps cannot be read to their ends: what they have would become free.
     /// Where there are any, groups were made anew only if they may lack extents.
     pub unread: BTreeSet<InodeNumber>,
-    /// Inodes that were kept with a wrong checksum. Where there are any, no group was made anew: other witnesses of their extents come first.
+    /// Inodes kept with a wrong checksum. If there are any, no group has been rebuilt: other witnesses of their extents come first.
     pub unproved: BTreeSet<InodeNumber>,
 }
 
@@ -181,7 +181,7 @@ struct Gathering<'g> {
     spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
-    /// Inodes that are kept with a wrong checksum.
+    /// Inodes kept with a wrong checksum.
     unproved: BTreeSet<InodeNumber>,
     bit_flips: BitFlips,
     actions: &'g mut Vec<Action>,

@@ -62,7 +62,7 @@ pub(crate) fn open(
         Form::Docker => docker::layers(&store, wanted)?,
     };
     let tar = TarOptions { whiteouts: true, ..tar.clone() };
-    // The first layer also tells what is to be told of the image.
+    // The first layer also reports the problems of the image.
     let mut problems = std::mem::take(&mut store.problems);
     let stream = |layer: layout::Blob| -> Box<dyn StreamSource> {
         let problems = std::mem::take(&mut problems);

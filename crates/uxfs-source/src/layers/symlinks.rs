@@ -168,7 +168,7 @@ impl Symlinks {
         Ok(())
     }
 
-    /// Follows all links of a directory's path; `whole` is what is told of an error.
+    /// Follows all links in a directory's path; errors name `whole`.
     fn follow(&mut self, directory: &[u8], whole: &[u8]) -> Result<Box<[u8]>, SourceError> {
         let mut walk = Walk { path: Vec::new(), cuts: Vec::new(), followed: 0 };
         self.go_to_root(&mut walk)?;

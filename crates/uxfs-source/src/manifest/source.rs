@@ -37,10 +37,10 @@ pub struct ManifestSource {
     held: HeldLinks,
 }
 
-/// Hard links, held back until all files have been told: their targets may be described behind them.
+/// Hard links, held back until all files have been returned: a target may follow its links.
 struct HeldLinks {
     records: Records,
-    /// The next one, once the others have been told.
+    /// The next one, once the files have been returned.
     next: Option<u64>,
     record: Vec<u8>,
 }

@@ -58,7 +58,7 @@ fn walks_through_a_deep_chain_keep_each_name_once() {
         &["chmod", "-R", changed, "u+s", "/d"],
     ] {
         let (code, words) = within(arguments);
-        // What lies deeper is not done, and told.
+        // Deeper levels are skipped and reported.
         assert!(code.is_some_and(|code| code > 0) && words.lines().count() < 10, "{arguments:?}: {code:?}");
         assert!(words.contains("too deep") || words.contains("too long"), "{arguments:?}");
     }

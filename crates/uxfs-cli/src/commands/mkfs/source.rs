@@ -116,7 +116,7 @@ impl SourceArguments {
         !self.from.is_empty()
     }
 
-    /// The files that are read beside those that are named.
+    /// Files read in addition to those on the command line.
     pub(crate) fn companions(&self) -> Vec<PathBuf> {
         self.file_contexts.first().map(|first| Labels::companions(first)).unwrap_or_default()
     }

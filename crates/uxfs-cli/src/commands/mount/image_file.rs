@@ -1,5 +1,5 @@
-//! What becomes of an image file while it is mounted: other programs may remove it, replace it or give it another name. The mount goes on with
-//! the file that it has open; when it ends, the user is told where the changes are.
+//! Detects that another program removed, replaced or renamed the image file of a mount. The mount keeps using its open file; `uxfs umount`
+//! reports where the changes are.
 
 use std::{
     fs::{self, File, Metadata},
@@ -29,10 +29,10 @@ impl ImageFile {
         (!is_device).then(|| Self { path: path.to_owned(), file })
     }
 
-    /// Checks that the changes can be found; `Some` tells where, if not at the path.
+    /// Checks that the image file still has a name. Returns a warning if it was renamed.
     ///
     /// # Errors
-    /// The file has no name any more: with the mount it is gone.
+    /// The file was removed or replaced: the changes are lost.
     pub fn check(self) -> Result<Option<String>, Failure> {
         let Ok(status) = self.file.metadata() else { return Ok(None) };
         let now = fs::symlink_metadata(&self.path);

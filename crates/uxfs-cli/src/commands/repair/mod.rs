@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | the arguments |
 //! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
-//! | [`losses`] | files of which nothing, or not all, is left |
+//! | [`losses`] | files lost in whole or in part |
 //! | [`report`] | actions and remaining findings, as text and as JSON |
 //! | [`undo_files`] | the undo files beside the image |
 

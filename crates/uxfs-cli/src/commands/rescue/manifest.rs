@@ -28,9 +28,9 @@ use crate::{
 
 /// Missing ranges that the text shows of a file.
 const SHOWN_RANGES: usize = 3;
-/// Lines of the text for files in one state for one reason: a person reads no thousands.
+/// Lines printed for files with the same state and reason without --verbose.
 const SHOWN_OF_A_KIND: u64 = 10;
-/// Kinds of lines that are told apart.
+/// Most kinds of lines that are counted separately.
 const MOST_KINDS: usize = 1000;
 /// Version of the lines.
 const SCHEMA_VERSION: u32 = 1;

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Makes forks of these inodes anew that the reverse map contradicts. Gives whether there were any.
+/// Rebuilds forks of these inodes that the reverse map contradicts. Returns whether there were any.
 ///
 /// # Errors
 /// The device.
@@ -69,7 +69,7 @@ fn is_contradicted(volume: &Volume, inode: &Inode, fork: Fork, owned: &Owned, is
     let is_elsewhere = fork == Fork::Data && inode.is_realtime();
     let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
     let is_whole = || owned.blocks().saturating_add(count_blocks(volume, inode, other)) == inode.blocks();
-    // A group that was made anew without the inode knows no blocks of it.
+    // A group that was rebuilt without the inode has no mappings for it.
     if owned.blocks() == 0 || is_elsewhere || !is_complete && !is_whole() {
         return false;
     }

@@ -29,7 +29,7 @@ impl InodeSource {
         }
     }
 
-    /// Whether the inode is an empty file, and nothing tells that the one that was there was empty.
+    /// Whether the inode is an empty file in place of one with unknown contents.
     pub const fn is_stand_in(self) -> bool {
         matches!(self, Self::Inferred(Inference { has_unknown_contents: true, .. }))
     }
@@ -46,7 +46,7 @@ pub struct Inference {
     pub owner_from: Option<InodeNumber>,
     /// The size that follows from its blocks.
     pub size_bytes: u64,
-    /// It is a regular file without blocks, and no whole reverse map tells that it had none.
+    /// A regular file without blocks, unless an intact reverse map proves that it had none.
     pub has_unknown_contents: bool,
 }
 

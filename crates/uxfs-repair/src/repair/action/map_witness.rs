@@ -14,7 +14,7 @@ pub enum MapWitness {
     BlockOwners,
     /// The size of the file.
     Size,
-    /// The blocks, which say whose they are.
+    /// The owners in the headers of the blocks.
     Contents,
     /// The checksum of the inode, which was wrong.
     Checksum,
