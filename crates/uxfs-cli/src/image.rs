@@ -129,6 +129,14 @@ impl ImageArguments {
         self.superblock.is_some()
     }
 
+    /// The superblock that was named, as an option with a space in front.
+    pub fn superblock_option(&self) -> String {
+        match self.superblock {
+            Some(SuperblockArgument(Some(group))) => format!(" --superblock {group}"),
+            _ => String::new(),
+        }
+    }
+
     /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
     pub fn open(&self) -> Result<MountedImage, Failure> {
         if !self.repaired {

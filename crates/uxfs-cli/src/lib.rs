@@ -9,6 +9,7 @@
 //! | `cause` | of which kind an error is, by its type |
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`complaints`] | problems with single objects, the first of many in detail |
+//! | `counted_kinds` | ten lines of each kind, and a count of the rest |
 //! | `ddrescue_map` | the option that says what of a copy was read |
 //! | `destination` | where the result of a command goes: a file, or standard output |
 //! | [`document`] | JSON documents that several commands share |
@@ -49,6 +50,7 @@ mod calendar;
 mod cause;
 pub mod commands;
 pub mod complaints;
+mod counted_kinds;
 mod ddrescue_map;
 mod destination;
 pub mod document;

@@ -47,6 +47,7 @@ mod recipes;
 mod remedies;
 mod repair;
 mod repair_host;
+mod repair_page;
 mod repair_robust;
 mod repart;
 mod replay;

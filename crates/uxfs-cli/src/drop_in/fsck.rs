@@ -23,6 +23,7 @@ use crate::{
         Context,
         repair::job::{Done, Ended, Job, UndoPlace},
     },
+    counted_kinds::Amount,
     image::ImageArguments,
     output::say,
     remedy::{Purpose, set_purpose},
@@ -98,7 +99,9 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: is_automatic,
+        amount: Amount::All,
         is_quiet: false,
+        is_command: false,
         has_paths: true,
     };
     match job.run(&Context::default()).map(Ended::tell) {

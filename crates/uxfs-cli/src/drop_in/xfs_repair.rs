@@ -9,6 +9,7 @@ use crate::{
         Context,
         repair::job::{Done, Ended, Job, UndoPlace},
     },
+    counted_kinds::Amount,
     image::ImageArguments,
     output::say,
     remedy::{Purpose, set_purpose},
@@ -139,7 +140,9 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: !arguments.gives_up_log,
+        amount: Amount::All,
         is_quiet: false,
+        is_command: false,
         has_paths: true,
     };
     match job.run(&Context::default()).map(Ended::tell) {

@@ -7,6 +7,7 @@
 //! | [`text`] | the sentences |
 //! | [`description`] | for programs: object, witness, rule |
 //! | [`fields`] | for programs: all that the sentence says, by name |
+//! | [`kind_words`] | what a kind of change is called where changes are counted |
 //! | [`map_witness`] | what decides between an extent map and the reverse map |
 //! | [`changed_field`] | a field of an inode that gets another value |
 //! | [`inode_source`] | from what an inode was made again |
@@ -27,6 +28,7 @@ pub mod changed_field;
 pub mod description;
 mod fields;
 pub mod inode_source;
+mod kind_words;
 pub mod map_witness;
 mod room;
 mod text;

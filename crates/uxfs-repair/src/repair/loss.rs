@@ -7,7 +7,7 @@ use uxfs_format::units::InodeNumber;
 use super::action::{Action, InodeSource, RecordSource};
 
 /// The fate of a file with lost contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileLoss {
     /// Its names remain, and it is empty.
     Empty,

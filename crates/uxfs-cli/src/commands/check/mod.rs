@@ -25,10 +25,11 @@ use uxfs_volume::{error::Error, inode::scan::ScanOptions};
 use self::{
     choice::{Choice, ChoiceArguments},
     page::{Cells, Page},
-    report::{Amount, Report},
+    report::Report,
 };
 use crate::{
     commands::Context,
+    counted_kinds::Amount,
     ddrescue_map::MapArgument,
     failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,

@@ -24,6 +24,7 @@ use uxfs_repair::{
 
 use super::page::{Cells, Page};
 use crate::{
+    counted_kinds::{Amount, CountedKinds},
     failure::Exit,
     output::put_path,
     output::{JsonName, Output},
@@ -35,35 +36,21 @@ use crate::{
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Findings printed of each kind without --all.
-const SHOWN_OF_A_KIND: u64 = 10;
 /// So many older inodes and blocks of a group are no single lost writes.
 const MANY_OLDER: u64 = 16;
 /// So many structures of a group do not get the same wrong uuid by accident. Of a whole group only the headers are looked at.
 const MANY_FOREIGN: u64 = 2;
-
-/// How much of the findings is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
-    /// How many of each kind there are.
-    Counts,
-    /// The first of each kind as well.
-    First,
-    /// Every one.
-    All,
-}
 
 /// Prints findings as they come.
 pub struct Report {
     output: Output,
     is_json: bool,
     is_summary: bool,
-    shows_all: bool,
     has_colour: bool,
     paths: Paths,
     geometry: Geometry,
     page: Option<Page>,
-    counts: BTreeMap<(u16, Severity), u64>,
+    kinds: CountedKinds<(u16, Severity)>,
     /// Of the file system, where the image has fewer.
     needed_bytes: Option<u64>,
     /// Inodes and blocks of each group that are older than the log says, and those of another file system.
@@ -119,12 +106,11 @@ impl Report {
             output,
             is_json,
             is_summary: amount == Amount::Counts,
-            shows_all: is_json || amount == Amount::All,
             has_colour,
             paths,
             geometry,
             page,
-            counts: BTreeMap::new(),
+            kinds: CountedKinds::new(if is_json && amount == Amount::First { Amount::All } else { amount }),
             needed_bytes: None,
             strange: BTreeMap::new(),
             left_out: 0,
@@ -140,7 +126,7 @@ impl Report {
 
     /// Whether there has been no finding.
     pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.kinds.kinds() == 0
     }
 
     /// Whether further findings make no difference: none of them is shown, and the exit code is known.
@@ -151,9 +137,7 @@ impl Report {
     /// Adds a finding. A reader of standard output that has gone is no error.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
         self.needed_bytes = self.needed_bytes.or(finding.needed_bytes());
-        let count = self.counts.entry((finding.number(), finding.severity())).or_default();
-        *count += 1;
-        let is_hidden = self.is_summary || (!self.shows_all && *count > SHOWN_OF_A_KIND);
+        let is_hidden = !self.kinds.add((finding.number(), finding.severity()));
         let object = finding.object(&self.geometry);
         let strange = Strange::of(finding);
         if strange.older + strange.foreign > 0
@@ -257,13 +241,11 @@ impl Report {
 
     /// How many findings of each kind there are, where not all have been shown.
     fn write_counts(&mut self) -> io::Result<()> {
-        let hidden =
-            |count: &u64| if self.is_summary { *count } else { count.saturating_sub(SHOWN_OF_A_KIND) };
-        let hidden: u64 = self.counts.values().map(hidden).sum();
-        if self.shows_all || hidden == 0 {
+        let hidden = self.kinds.hidden();
+        if hidden == 0 {
             return Ok(());
         }
-        let mut counts: Vec<_> = self.counts.iter().collect();
+        let mut counts: Vec<_> = self.kinds.iter().collect();
         counts.sort_by_key(|((number, severity), _)| (Reverse(*severity), *number));
         for ((number, severity), count) in counts {
             let meaning = Finding::meaning_of(*number).unwrap_or_default();
@@ -304,13 +286,13 @@ impl Report {
         recovery: Option<&RecoveryReport>,
         image: &ImagePlace,
     ) -> io::Result<()> {
-        let counts = self.counts.clone();
-        let findings: u64 = counts.values().sum();
+        let findings = self.kinds.total();
+        let counts: Vec<_> = self.kinds.iter().map(|(kind, count)| (*kind, *count)).collect();
         let of = |severity| -> u64 {
             counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
         };
         if self.is_json {
-            let by_number = self.counts.iter().map(|((number, severity), count)| {
+            let by_number = counts.iter().map(|((number, severity), count)| {
                 json!({"number": number, "severity": severity.name(), "count": count})
             });
             let mut document = json!({

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap::Command;
 
-use uxfs_repair::{Finding, finding::severity::Severity};
+use uxfs_repair::{Finding, finding::severity::Severity, repair::weighing::TABLE};
 
 use crate::{
     commands::Context,
@@ -65,10 +65,11 @@ const GROUPS: [(&str, &[&str]); 9] = [
 /// Arguments of `uxfs help`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples: uxfs help\n          uxfs help mkfs\n          uxfs help exit-codes\n          uxfs help finding 72"
+    after_help = "Examples: uxfs help\n          uxfs help mkfs\n          uxfs help exit-codes\n          uxfs help finding 72\n          uxfs help rule 61"
 )]
 pub struct Arguments {
-    /// A command, with its subcommand where it has some; a topic; `finding` with a number of `uxfs check`
+    /// A command, with its subcommand where it has some; a topic; `finding` with a number of `uxfs check`; `rule` with a number of
+    /// `uxfs repair`
     #[arg(value_name = "COMMAND|TOPIC")]
     about: Vec<String>,
 }
@@ -83,6 +84,7 @@ pub fn run(arguments: &Arguments, _: &Context) -> Outcome {
         [name] if topic(name).is_some() => topic(name).map(|topic| topic.text.to_owned()).unwrap_or_default(),
         [word] if word == "findings" => findings(),
         [word, number] if word == "finding" => finding(number)?,
+        [word, number] if word == "rule" => rule(number)?,
         names => long_help(&mut uxfs, names)?,
     };
     let mut output = Output::new();
@@ -135,6 +137,25 @@ fn finding(text: &str) -> Result<String, Failure> {
         "[{number}] {meaning}\n\n{more}\n\n{}: {of_severity}\n\nuxfs repair -n IMAGE shows what a repair would do, and writes \
          nothing. uxfs rescue IMAGE --to DIR saves files before anything is changed. uxfs undo takes a repair back.\n",
         severity.name(),
+    );
+    Ok(wrapped(&text))
+}
+
+/// One rule of a repair, by its number.
+fn rule(text: &str) -> Result<String, Failure> {
+    let number: Option<u16> = text.trim_matches(['[', ']']).parse().ok();
+    let row = TABLE.iter().find(|row| Some(row.rule.number()) == number).ok_or_else(|| {
+        let numbers: Vec<_> = TABLE.iter().map(|row| row.rule.number().to_string()).collect();
+        Failure::usage(format!("{text}: no rule of a repair has this number"))
+            .with_remedy(&format!("the rules are {}", numbers.join(", ")))
+    })?;
+    let text = format!(
+        "[{}] {}\n\nBelieved, in this order: {}.\n\nReason: {}.\n\nuxfs repair -n --all IMAGE shows every action, and below a guess what \
+         else may be true.\n",
+        row.rule.number(),
+        row.question,
+        row.order,
+        row.reason
     );
     Ok(wrapped(&text))
 }

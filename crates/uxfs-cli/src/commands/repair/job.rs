@@ -14,9 +14,10 @@ use uxfs_repair::{
 use uxfs_format::units::Uuid;
 use uxfs_volume::error::{Error, OperationError};
 
-use super::{losses, report, undo_files};
+use super::{losses, next, report, undo_files};
 use crate::{
     commands::{Context, undo::failure},
+    counted_kinds::Amount,
     ddrescue_map::MapArgument,
     failure::{About, Failure},
     image::ImageArguments,
@@ -54,8 +55,12 @@ pub(crate) struct Job<'j> {
     pub ignore_log_copies: bool,
     /// A log that cannot be read or replayed is not given up.
     pub keeps_unread_log: bool,
+    /// How many actions of a kind are shown.
+    pub amount: Amount,
     /// Neither single actions nor progress are shown.
     pub is_quiet: bool,
+    /// It is `uxfs repair`, and no drop-in.
+    pub is_command: bool,
     /// Paths of inodes are looked for.
     pub has_paths: bool,
 }
@@ -163,7 +168,7 @@ impl Job<'_> {
 
     /// The image may have been changed: what became of it is told on standard error, where standard output has ended early.
     fn tell_without_output(&self, error: &io::Error, result: &Result<'_>) -> Option<Failure> {
-        let words = report::in_one_line(self, result);
+        let words = next::in_one_line(self, result);
         if error.kind() == io::ErrorKind::BrokenPipe {
             if matches!(result.done, Done::Repaired { .. }) {
                 notice!(Note::Progress, "{words}");

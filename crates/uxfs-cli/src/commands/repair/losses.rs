@@ -8,10 +8,11 @@ use std::{
 use uxfs_format::units::InodeNumber;
 use uxfs_repair::repair::action::{Action, FileLoss};
 
-use crate::{output::Output, paths::Paths};
-
-/// Most files listed.
-const MOST_SHOWN: usize = 20;
+use crate::{
+    counted_kinds::{Amount, CountedKinds},
+    output::Output,
+    paths::Paths,
+};
 
 /// All files that these actions lose, each once, and how.
 pub(super) fn all(actions: &[Action]) -> BTreeMap<InodeNumber, FileLoss> {
@@ -25,15 +26,24 @@ pub(super) fn all(actions: &[Action]) -> BTreeMap<InodeNumber, FileLoss> {
     lost
 }
 
-/// Prints their number, and the first of them by path.
-pub(super) fn print(output: &mut Output, actions: &[Action], paths: &mut Paths) -> io::Result<()> {
+/// Prints their number, and the first of each kind by path.
+pub(super) fn print(
+    output: &mut Output,
+    actions: &[Action],
+    amount: Amount,
+    paths: &mut Paths,
+) -> io::Result<()> {
     let lost = all(actions);
     if lost.is_empty() {
         return Ok(());
     }
     writeln!(output, "  files lost, or in part: {}", lost.len())?;
     let names = names_of(actions);
-    for (inode, loss) in lost.iter().take(MOST_SHOWN) {
+    let mut kinds = CountedKinds::new(amount);
+    for (inode, loss) in &lost {
+        if !kinds.add(*loss) {
+            continue;
+        }
         let path = match loss {
             FileLoss::GivenUp => names.get(inode).and_then(|(directory, name)| {
                 let directory = paths.of(*directory).into_iter().next()?;
@@ -51,10 +61,10 @@ pub(super) fn print(output: &mut Output, actions: &[Action], paths: &mut Paths) 
         }
         writeln!(output, ": {}", loss.words())?;
     }
-    match lost.len().checked_sub(MOST_SHOWN) {
-        Some(more @ 1..) => writeln!(output, "    and {more} more"),
-        _ => Ok(()),
+    for (loss, count) in kinds.iter().filter(|(_, count)| kinds.hidden_of(**count) > 0) {
+        writeln!(output, "    {} more: {}", kinds.hidden_of(*count), loss.words())?;
     }
+    Ok(())
 }
 
 /// The last name of each inode that lost one, with its directory.

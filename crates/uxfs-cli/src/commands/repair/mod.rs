@@ -5,11 +5,15 @@
 //! | here | the arguments |
 //! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
 //! | [`losses`] | files lost in whole or in part |
-//! | [`report`] | actions and remaining findings, as text and as JSON |
+//! | [`next`] | what to do next |
+//! | [`page`] | actions, remaining findings and the summary as text |
+//! | [`report`] | the same as JSON |
 //! | [`undo_files`] | the undo files beside the image |
 
 pub(crate) mod job;
 mod losses;
+mod next;
+mod page;
 mod report;
 pub(crate) mod undo_files;
 
@@ -18,6 +22,7 @@ use std::path::PathBuf;
 use self::job::{Done, Ended, Job, UndoPlace};
 use crate::{
     commands::Context,
+    counted_kinds::Amount,
     ddrescue_map::MapArgument,
     failure::{Exit, Outcome},
     image::ImageArguments,
@@ -66,6 +71,9 @@ pub struct Arguments {
     /// Use no older copies of metadata that the log holds, where another program changed the file system without writing its log
     #[arg(long)]
     no_log_copies: bool,
+    /// Print every action, not only the first ten of each kind
+    #[arg(short, long, conflicts_with = "quiet")]
+    all: bool,
     /// Print no single actions and no progress, only the summary and remaining findings
     #[arg(short, long)]
     quiet: bool,
@@ -89,7 +97,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         undo,
         ignore_log_copies: arguments.no_log_copies,
         keeps_unread_log: false,
+        amount: if arguments.all { Amount::All } else { Amount::First },
         is_quiet: arguments.quiet,
+        is_command: true,
         has_paths: !arguments.no_paths,
     };
     match job.run(context)? {

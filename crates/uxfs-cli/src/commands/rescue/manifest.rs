@@ -3,7 +3,6 @@
 //! Each line is written at once, so that what an interrupted rescue leaves is valid.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, Write},
     path::Path,
@@ -19,6 +18,7 @@ use uxfs_rescue::{
 
 use super::wanted::Wanted;
 use crate::{
+    counted_kinds::{Amount, CountedKinds},
     document::type_name,
     failure::{About, Failure},
     output::{JsonName, put_path},
@@ -28,8 +28,6 @@ use crate::{
 
 /// Missing ranges that the text shows of a file.
 const SHOWN_RANGES: usize = 3;
-/// Lines printed for files with the same state and reason without --verbose.
-const SHOWN_OF_A_KIND: u64 = 10;
 /// Most kinds of lines that are counted separately.
 const MOST_KINDS: usize = 1000;
 /// Version of the lines.
@@ -46,7 +44,7 @@ pub(super) struct Manifest {
     pub wanted: Wanted,
     progress: Progress,
     /// Lines of the text, by state and reason.
-    kinds: BTreeMap<(State, String), u64>,
+    kinds: CountedKinds<(State, String)>,
     /// Another program that used the image meanwhile.
     user: Option<String>,
     /// The first error; nothing is written to a file that fails.
@@ -66,7 +64,7 @@ impl Manifest {
             is_archive: false,
             wanted: Wanted::default(),
             progress,
-            kinds: BTreeMap::new(),
+            kinds: CountedKinds::new(Amount::First),
             user: None,
             file_error: None,
             output_error: None,
@@ -229,17 +227,15 @@ impl Manifest {
     /// Counts a line by its kind.
     fn is_among_first(&mut self, record: &Record) -> bool {
         let mut kind = (record.verdict.state, kind_of(&record.verdict.reasons));
-        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&kind) {
+        if self.kinds.kinds() >= MOST_KINDS && !self.kinds.has(&kind) {
             kind.1 = "other reasons".to_owned();
         }
-        let count = self.kinds.entry(kind).or_default();
-        *count += 1;
-        *count <= SHOWN_OF_A_KIND
+        self.kinds.add(kind)
     }
 
     /// Says how many lines of each kind were not shown.
     fn put_hidden(&mut self) {
-        let hidden = |count: u64| count.saturating_sub(SHOWN_OF_A_KIND);
+        let hidden = |count| self.kinds.hidden_of(count);
         let kinds: Vec<_> = self.kinds.iter().filter(|(_, count)| hidden(**count) > 0).collect();
         let lines: Vec<_> = kinds
             .iter()

@@ -134,6 +134,8 @@ fn each_change_is_told_and_described() {
     let sentences: BTreeSet<String> = samples.iter().map(ToString::to_string).collect();
     let words: BTreeSet<&str> = samples.iter().map(|action| action.description().what).collect();
     assert_eq!((sentences.len(), words.len()), (all.len(), all.len()), "{words:?}");
+    let kinds: BTreeSet<&str> = samples.iter().map(Action::words_of_kind).collect();
+    assert!(kinds.len() == all.len() && kinds.is_disjoint(&words), "{kinds:?}");
     for action in &samples {
         let is_told = action.to_string().len() > 10 && action.description().what != "unknown";
         assert!(is_told, "{action:?}: {action}, {:?}", action.description());
