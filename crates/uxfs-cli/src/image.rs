@@ -28,6 +28,7 @@ use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
+    commands::repair::plan,
     failure::{About, Complaints, Exit, Failure, Outcome},
     forms, in_use,
     kind::{Kind, Note},
@@ -55,9 +56,16 @@ pub struct ImageArguments {
     /// directories, and report it at the end. Does not recover the log
     #[arg(long)]
     pub tolerant: bool,
-    /// Show the image as `uxfs repair` would leave it; nothing is written
-    #[arg(long, conflicts_with_all = ["tolerant", "ignore_log"])]
-    pub repaired: bool,
+    /// Show the image as `uxfs repair` would leave it; nothing is written. With a file of `uxfs repair --dry-run --plan`, the repair is
+    /// not computed again
+    #[arg(
+        long,
+        value_name = "PLAN",
+        num_args = 0..=1,
+        require_equals = true,
+        conflicts_with_all = ["tolerant", "ignore_log"]
+    )]
+    pub repaired: Option<Option<PathBuf>>,
     /// Use the superblock of allocation group N. `auto`, as without this option: of the first group with a sound one. Of a compressed
     /// image copies are looked for only with this option
     #[arg(long, value_name = "N|auto", value_parser = parse_superblock)]
@@ -124,6 +132,11 @@ impl ImageArguments {
         self.tolerant
     }
 
+    /// Whether the image is shown as a repair would leave it.
+    pub fn is_repaired(&self) -> bool {
+        self.repaired.is_some()
+    }
+
     /// Whether a superblock was named.
     pub fn names_superblock(&self) -> bool {
         self.superblock.is_some()
@@ -139,7 +152,7 @@ impl ImageArguments {
 
     /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
     pub fn open(&self) -> Result<MountedImage, Failure> {
-        if !self.repaired {
+        if !self.is_repaired() {
             return self.mount(self.device()?, self.ignore_log);
         }
         let repaired = self.stage_repair()?;
@@ -151,7 +164,7 @@ impl ImageArguments {
 
     /// As [`open`](Self::open), with the state that the log has in the image. `None` where the image is not shown as it is.
     pub fn open_with_log_state(&self) -> Result<(MountedImage, Option<LogState>), Failure> {
-        if self.repaired || self.is_tolerant() {
+        if self.is_repaired() || self.is_tolerant() {
             return Ok((self.open()?, None));
         }
         let device = self.device()?;
@@ -178,7 +191,7 @@ impl ImageArguments {
     pub fn with_superblock(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>, Failure> {
         let damage = match self.superblock {
             // What was repaired has a first superblock.
-            _ if self.repaired => return Ok(device),
+            _ if self.is_repaired() => return Ok(device),
             Some(SuperblockArgument(Some(0))) => return Ok(device),
             Some(SuperblockArgument(Some(_))) => None,
             _ => match read_superblock(device.as_ref(), false) {
@@ -228,7 +241,7 @@ impl ImageArguments {
 
     /// Opens the image for reading, which keeps writers away. With `--repaired`, what is read is as a repair would leave it.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        match self.repaired {
+        match self.is_repaired() {
             true => Ok(self.stage_repair()?.device),
             false => self.device_with_lock(Lock::Shared),
         }
@@ -242,7 +255,7 @@ impl ImageArguments {
 
     /// Refuses `--repaired`, for a command that is about the image as it is.
     pub fn refuse_repaired(&self) -> Result<(), Failure> {
-        match self.repaired {
+        match self.is_repaired() {
             true => Err(Failure::usage("--repaired is for commands that show what a file system holds")),
             false => Ok(()),
         }
@@ -251,6 +264,12 @@ impl ImageArguments {
     fn stage_repair(&self) -> Result<Repaired, Failure> {
         // A repair compares what was written at different times.
         let device = self.device_with_lock(Lock::Unused)?;
+        if let Some(Some(plan)) = &self.repaired {
+            if self.names_superblock() {
+                return Err(Failure::usage("--superblock belongs to the dry run that makes the plan"));
+            }
+            return Ok(repaired::planned(&plan::open(plan, &device, &self.image_place())?));
+        }
         let options = RepairOptions {
             cache_budget_bytes: self.cache_size,
             superblock: self.superblock_choice(),
@@ -405,7 +424,7 @@ impl ImageArguments {
             && self.place.disk(&self.image, &error).is_none()
             && self.place.other_contents(&self.image, &error).is_none();
         let failure = self.not_opened(error);
-        match is_damaged && !self.repaired {
+        match is_damaged && !self.is_repaired() {
             true => failure.with_remedy(
                 "of a damaged file system uxfs check tells what is wrong, and --repaired shows the files as a repair would leave them",
             ),

@@ -14,6 +14,7 @@ use std::{
 use rustix::fs::{major, minor};
 use uxfs_metadump::format::{MAGIC_V1, MAGIC_V2};
 use uxfs_mkfs::options::config_file;
+use uxfs_repair::commit::PLAN_MAGIC;
 
 use crate::failure::{About, Failure};
 
@@ -89,6 +90,8 @@ pub(crate) enum Product {
     Dump,
     /// A configuration file of mkfs.
     Configuration,
+    /// A plan of a repair.
+    Plan,
 }
 
 impl Product {
@@ -99,6 +102,7 @@ impl Product {
             Self::Archive => "a tar archive",
             Self::Dump => "a dump of metadata",
             Self::Configuration => "a configuration file of mkfs",
+            Self::Plan => "a plan of uxfs repair",
         }
     }
 
@@ -117,6 +121,7 @@ impl Product {
                 let magic = beginning.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
                 magic.is_some_and(|magic| [MAGIC_V1, MAGIC_V2].contains(&magic))
             }
+            Self::Plan => beginning.starts_with(&PLAN_MAGIC),
             Self::Configuration => {
                 std::str::from_utf8(beginning).is_ok_and(|text| config_file::parse(text).is_ok())
             }
@@ -371,12 +376,13 @@ mod tests {
         let path = folder.path().join("file");
         let archive = [&[b'a'; 257][..], b"ustar\0"].concat();
         let map = b"# Mapfile. Created by GNU ddrescue version 1.27\n0x00000000     ?               1\n0x0  0x100  +\n";
-        let products: [(Product, &[u8]); 5] = [
+        let products: [(Product, &[u8]); 6] = [
             (Product::Page, b"<!DOCTYPE html>\n<html><head><title>uxfs check</title>"),
             (Product::Manifest, b"{\"schema_version\": 1, \"type\": \"image\"}\n{\"type\""),
             (Product::Archive, &archive),
             (Product::Dump, b"XMD2\0\0\0\x02"),
             (Product::Configuration, b"[block]\nsize = 4096\n"),
+            (Product::Plan, b"UXFSplan\x01\0\0\0"),
         ];
         for (product, _) in products {
             for (contents, owner) in products.iter().map(|(owner, contents)| (*contents, Some(*owner))) {

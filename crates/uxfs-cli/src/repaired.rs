@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use uxfs_block::device::BlockDevice;
-use uxfs_repair::repair::{RepairOptions, repair};
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_repair::{
+    commit::{PlanFacts, Planned},
+    repair::{RepairOptions, repair},
+};
 use uxfs_volume::error::Result;
 
 use crate::{kind::Note, output::notice};
@@ -23,8 +26,21 @@ pub(crate) struct Repaired {
 pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<Repaired> {
     let staged = repair(device, options)?;
     staged.show_errors();
-    let (actions, remaining) = (staged.actions.len(), staged.remaining.len());
-    if staged.is_clean() {
+    let (actions, remaining) = (staged.actions.len() as u64, staged.remaining.len() as u64);
+    tell(staged.is_clean(), actions, remaining);
+    Ok(Repaired { device: staged.overlay, is_whole: remaining == 0 })
+}
+
+/// The image with what a plan writes, and says how much that is.
+pub(crate) fn planned(plan: &Planned) -> Repaired {
+    let PlanFacts { actions, remaining, .. } = *plan.facts();
+    tell(plan.is_done() && remaining == 0, actions.into(), remaining.into());
+    let device: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(plan.overlay());
+    Repaired { device, is_whole: remaining == 0 }
+}
+
+fn tell(is_clean: bool, actions: u64, remaining: u64) {
+    if is_clean {
         notice!(Note::AsRepaired, "--repaired: there is nothing to repair");
     } else if remaining == 0 {
         notice!(Note::AsRepaired, "shown as a repair would leave it: {actions} changes; nothing is written");
@@ -34,5 +50,4 @@ pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> R
             "shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
         );
     }
-    Ok(Repaired { device: staged.overlay, is_whole: remaining == 0 })
 }

@@ -48,6 +48,7 @@ mod remedies;
 mod repair;
 mod repair_host;
 mod repair_page;
+mod repair_plan;
 mod repair_robust;
 mod repart;
 mod replay;

@@ -47,9 +47,10 @@ pub struct Arguments {
     unit: UnitArguments,
     #[command(flatten)]
     place: PlaceArguments,
-    /// Show the file systems as `uxfs repair` would leave them; nothing is written
-    #[arg(long)]
-    repaired: bool,
+    /// Show the file systems as `uxfs repair` would leave them; nothing is written. With a file of `uxfs repair --dry-run --plan`, the
+    /// repair is not computed again
+    #[arg(long, value_name = "PLAN", num_args = 0..=1, require_equals = true)]
+    repaired: Option<Option<PathBuf>>,
     /// Read even while another program changes an image; the output may be inconsistent
     #[arg(long)]
     no_lock: bool,
@@ -90,7 +91,7 @@ fn row(arguments: &Arguments, path: &Path) -> Result<Row, Failure> {
     let image = ImageArguments {
         image: path.to_owned(),
         place: arguments.place.clone(),
-        repaired: arguments.repaired,
+        repaired: arguments.repaired.clone(),
         no_lock: arguments.no_lock,
         ..ImageArguments::default()
     };

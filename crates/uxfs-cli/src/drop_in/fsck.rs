@@ -93,6 +93,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     }
     let image = ImageArguments { image: arguments.device, ..ImageArguments::default() };
     let job = Job {
+        plan: None,
         map: None,
         image: &image,
         is_dry_run: arguments.is_dry_run,

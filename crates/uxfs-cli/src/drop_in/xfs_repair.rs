@@ -134,6 +134,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         ..ImageArguments::default()
     };
     let job = Job {
+        plan: None,
         map: None,
         image: &image,
         is_dry_run: arguments.is_dry_run,

@@ -18,9 +18,10 @@ use uxfs_format::units::Uuid;
 use super::{
     About, Existing, Result,
     differences::{Differences, Totals},
-    error::CommitError,
+    error::{CommitError, FileKind},
     head::Head,
     header::{self, HEADER_BYTES, Header, RecordHeader},
+    plan::PlanFacts,
     undo_file::{Facts, UndoFile},
     with_suffix,
 };
@@ -37,14 +38,52 @@ pub fn prepare(
     ranges: &[Range<u64>],
     about: &About,
 ) -> Result<Option<UndoFile>> {
+    write(old, new, Contents { ranges, watched: &[], plan: None }, about)
+}
+
+/// What goes into a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contents<'c> {
+    /// Where sectors may differ.
+    pub ranges: &'c [Range<u64>],
+    /// Sectors that are kept in any case.
+    pub watched: &'c [Range<u64>],
+    /// What a plan says about its repair; `None` for an undo file.
+    pub plan: Option<PlanFacts>,
+}
+
+impl Contents<'_> {
+    pub fn kind(&self) -> FileKind {
+        if self.plan.is_some() { FileKind::Plan } else { FileKind::Undo }
+    }
+
+    /// All sectors behind the superblock.
+    pub fn differences<'d>(
+        &self,
+        old: &'d dyn BlockDevice,
+        new: &'d dyn BlockDevice,
+        head: &Head,
+    ) -> Result<Differences<'d>> {
+        Differences::with_watched(old, new, self.ranges, self.watched, head.length_bytes())
+    }
+}
+
+/// As [`prepare`]; a plan is made also where nothing differs.
+pub(super) fn write(
+    old: &dyn BlockDevice,
+    new: &dyn BlockDevice,
+    contents: Contents<'_>,
+    about: &About,
+) -> Result<Option<UndoFile>> {
     let path = &about.path;
     if about.existing == Existing::Refuse && fs::symlink_metadata(path).is_ok() {
         return Err(CommitError::Exists(path.clone()));
     }
     let head = Head::read(old, new)?;
-    super::room::must_suffice(path, old, new, ranges, &head)?;
-    let mut differences = Differences::new(old, new, ranges, head.length_bytes())?;
-    let failed = |action| move |source| CommitError::File { action, path: path.clone(), source };
+    super::room::must_suffice(path, (old, new), &contents, &head)?;
+    let mut differences = contents.differences(old, new, &head)?;
+    let kind = contents.kind();
+    let failed = |action| move |source| CommitError::File { kind, action, path: path.clone(), source };
     let mut part = Part::create(path).map_err(failed("make"))?;
     let mut writer =
         Writer::begin(BufWriter::with_capacity(256 << 10, &part.file)).map_err(failed("write"))?;
@@ -52,15 +91,15 @@ pub fn prepare(
     while let Some(difference) = differences.next()? {
         writer.add(difference.offset_bytes, difference.old, difference.new).map_err(failed("write"))?;
     }
-    if writer.totals.changed_bytes == 0 {
+    if writer.totals.changed_bytes == 0 && kind == FileKind::Undo {
         return Ok(None);
     }
-    let header = writer.header(about, &head, old.size_bytes());
+    let header = writer.header(about, &head, old.size_bytes(), contents.plan);
     writer.finish(&header).map_err(failed("write"))?;
     part.file.sync_all().map_err(failed("write"))?;
     part.rename_to(path).map_err(failed("name"))?;
     let file = part.file.try_clone().map_err(failed("open"))?;
-    UndoFile::of(file, path).map(Some)
+    UndoFile::of(file, path, kind).map(Some)
 }
 
 /// The file before it has its name. Unless it gets that, it is removed.
@@ -145,8 +184,9 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    fn header(&self, about: &About, head: &Head, device_size_bytes: u64) -> Header {
+    fn header(&self, about: &About, head: &Head, device_size_bytes: u64, plan: Option<PlanFacts>) -> Header {
         Header {
+            plan,
             facts: Facts {
                 id: random_id(),
                 filesystem_uuid: about.filesystem_uuid,

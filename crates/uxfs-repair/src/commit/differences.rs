@@ -23,6 +23,8 @@ pub struct Differences<'a> {
     old_device: &'a dyn BlockDevice,
     new_device: &'a dyn BlockDevice,
     ranges: std::vec::IntoIter<Range<u64>>,
+    /// Sectors that are given whether they differ or not, in ascending order.
+    watched: Vec<Range<u64>>,
     /// What of the range at hand has not been read.
     rest: Range<u64>,
     /// Where the piece at hand begins.
@@ -44,7 +46,22 @@ impl<'a> Differences<'a> {
         ranges: &[Range<u64>],
         least_bytes: u64,
     ) -> Result<Self> {
+        Self::with_watched(old_device, new_device, ranges, &[], least_bytes)
+    }
+
+    /// As [`new`](Self::new); the sectors in `watched` are given as well, whether they differ or not.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_watched(
+        old_device: &'a dyn BlockDevice,
+        new_device: &'a dyn BlockDevice,
+        ranges: &[Range<u64>],
+        watched: &[Range<u64>],
+        least_bytes: u64,
+    ) -> Result<Self> {
         let size_bytes = old_device.size_bytes();
+        let ranges = [ranges, watched].concat();
         if let Some(range) = ranges.iter().find(|range| !range.is_empty() && range.end > size_bytes) {
             let length_bytes = range.end - range.start;
             return Err(DeviceError::outside(DeviceOperation::Read, range.start, length_bytes).into());
@@ -52,7 +69,8 @@ impl<'a> Differences<'a> {
         Ok(Self {
             old_device,
             new_device,
-            ranges: normalise(ranges, least_bytes..size_bytes).into_iter(),
+            ranges: normalise(&ranges, least_bytes..size_bytes).into_iter(),
+            watched: normalise(watched, least_bytes..size_bytes),
             rest: 0..0,
             start_bytes: 0,
             old: Vec::new(),
@@ -86,11 +104,18 @@ impl<'a> Differences<'a> {
         let sectors = |bytes: &'_ [u8]| bytes.len().div_ceil(SECTOR_BYTES);
         let old = self.old.get(self.seen..)?;
         let new = self.new.get(self.seen..)?;
-        let differs = || old.chunks(SECTOR_BYTES).zip(new.chunks(SECTOR_BYTES)).map(|(old, new)| old != new);
+        let offsets = (self.start_bytes.saturating_add(self.seen as u64)..).step_by(SECTOR_BYTES);
+        let pairs = || old.chunks(SECTOR_BYTES).zip(new.chunks(SECTOR_BYTES)).zip(offsets.clone());
+        let differs = || pairs().map(|((old, new), offset)| old != new || self.is_watched(offset));
         let first = differs().position(|differs| differs)?;
         let count = differs().skip(first).position(|differs| !differs).unwrap_or(sectors(old) - first);
         let start = self.seen + first * SECTOR_BYTES;
         Some(start..(start + count * SECTOR_BYTES).min(self.old.len()))
+    }
+
+    fn is_watched(&self, offset_bytes: u64) -> bool {
+        let behind = self.watched.partition_point(|range| range.end <= offset_bytes);
+        self.watched.get(behind).is_some_and(|range| range.contains(&offset_bytes))
     }
 
     /// Reads the next piece; `false` where there is none.

@@ -5,6 +5,25 @@ use std::{io, path::PathBuf};
 use thiserror::Error;
 use uxfs_block::{device::DeviceError, engine::hole_filler::Shortage};
 
+/// What a file of old and new bytes is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// To take a repair back.
+    Undo,
+    /// To see a repair, or to carry it out.
+    Plan,
+}
+
+impl FileKind {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undo => "undo file",
+            Self::Plan => "plan",
+        }
+    }
+}
+
 /// Why a repair cannot be carried over or taken back. Only [`Device`](Self::Device) and [`File`](Self::File) can come after the
 /// first write; of [`prepare`](super::prepare) all errors come before it.
 #[derive(Debug, Error)]
@@ -13,9 +32,11 @@ pub enum CommitError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The host does not let the undo file be made or read.
-    #[error("cannot {action} the undo file {}: {source}", path.display())]
+    /// The host does not let the file be made or read.
+    #[error("cannot {action} the {} {}: {source}", kind.name(), path.display())]
     File {
+        /// What it is for.
+        kind: FileKind,
         /// What was tried.
         action: &'static str,
         /// The file.
@@ -23,12 +44,15 @@ pub enum CommitError {
         /// The host's error.
         source: io::Error,
     },
-    /// The host has no room for the undo file.
+    /// The host has no room for the file.
     #[error(
-        "the undo file {} takes {needed_bytes} bytes, and there is room for {free_bytes}",
+        "the {} {} takes {needed_bytes} bytes, and there is room for {free_bytes}",
+        kind.name(),
         path.display()
     )]
     NoRoom {
+        /// What it is for.
+        kind: FileKind,
         /// The file.
         path: PathBuf,
         /// Bytes that it takes.
@@ -45,9 +69,11 @@ pub enum CommitError {
     /// The image is a block device.
     #[error("a block device needs an undo file by name: /dev does not outlive the machine")]
     NoDefaultPath,
-    /// It is damaged, incomplete, or no undo file.
-    #[error("the undo file {} cannot be used: {fault}", path.display())]
+    /// It is damaged, incomplete, or another kind of file.
+    #[error("the {} {} cannot be used: {fault}", kind.name(), path.display())]
     Unusable {
+        /// What it is for.
+        kind: FileKind,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
@@ -74,7 +100,7 @@ pub enum CommitError {
     },
 }
 
-/// What is wrong with an undo file.
+/// What is wrong with an undo file or a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FileFault {
     /// Shorter than a header.
@@ -84,8 +110,8 @@ pub enum FileFault {
         length_bytes: u64,
     },
     /// Another kind of file.
-    #[error("it is no undo file of uxfs")]
-    Magic,
+    #[error("it is no {} of uxfs", .0.name())]
+    Magic(FileKind),
     /// Made by a later uxfs.
     #[error("its format has version {0}, which is not known")]
     Version(u32),

@@ -1,4 +1,4 @@
-//! The bytes of an undo file. All numbers are little-endian.
+//! The bytes of an undo file and of a plan. All numbers are little-endian.
 //!
 //! ```text
 //! header │ record of the superblock │ record │ record │ …
@@ -15,16 +15,26 @@ use zerocopy::{
 
 use super::{
     PIECE_BYTES,
-    error::FileFault,
+    error::{FileFault, FileKind},
     head::{HEAD_BYTES_MAX, HEAD_BYTES_MIN},
+    plan::PlanFacts,
     undo_file::Facts,
 };
 
-const MAGIC: [u8; 8] = *b"UXFSundo";
+const UNDO_MAGIC: [u8; 8] = *b"UXFSundo";
+/// What a plan begins with.
+pub const PLAN_MAGIC: [u8; 8] = *b"UXFSplan";
+
+const fn magic_of(kind: FileKind) -> [u8; 8] {
+    match kind {
+        FileKind::Undo => UNDO_MAGIC,
+        FileKind::Plan => PLAN_MAGIC,
+    }
+}
 
 /// Whether these bytes begin as a header.
 pub(super) fn is_header(bytes: &[u8]) -> bool {
-    bytes.starts_with(&MAGIC)
+    bytes.starts_with(&UNDO_MAGIC) || bytes.starts_with(&PLAN_MAGIC)
 }
 
 const VERSION: u32 = 1;
@@ -50,7 +60,8 @@ struct RawHeader {
     changed_bytes: U64,
     superblock_bytes: U32,
     contents_checksum: U32,
-    padding: [u8; 24],
+    /// Of a plan: what it says about its repair. Else zeros.
+    plan: [U32; 6],
 }
 
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -64,6 +75,8 @@ struct RawRecord {
 /// The header of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// What a plan says about its repair; `None` for an undo file.
+    pub plan: Option<PlanFacts>,
     pub facts: Facts,
     pub records: u64,
     pub superblock_bytes: u32,
@@ -75,7 +88,7 @@ impl Header {
     pub fn encode(&self) -> Vec<u8> {
         let facts = &self.facts;
         let raw = RawHeader {
-            magic: MAGIC,
+            magic: magic_of(self.kind()),
             version: VERSION.into(),
             checksum: 0.into(),
             id: facts.id.0,
@@ -88,19 +101,24 @@ impl Header {
             changed_bytes: facts.changed_bytes.into(),
             superblock_bytes: self.superblock_bytes.into(),
             contents_checksum: self.contents_checksum.into(),
-            padding: [0; 24],
+            plan: words_of(self.plan.unwrap_or_default()),
         };
         let mut bytes = raw.as_bytes().to_vec();
         checksum::seal(&mut bytes, CHECKSUM_OFFSET_BYTES);
         bytes
     }
 
+    /// What the file is for.
+    pub fn kind(&self) -> FileKind {
+        if self.plan.is_some() { FileKind::Plan } else { FileKind::Undo }
+    }
+
     /// Verifies all that the header alone tells of a file of `found_bytes` bytes.
-    pub fn decode(bytes: &[u8], found_bytes: u64) -> Result<Self, FileFault> {
+    pub fn decode(bytes: &[u8], found_bytes: u64, kind: FileKind) -> Result<Self, FileFault> {
         let raw = RawHeader::ref_from_bytes(bytes)
             .map_err(|_| FileFault::Truncated { length_bytes: bytes.len() as u64 })?;
-        if raw.magic != MAGIC {
-            return Err(FileFault::Magic);
+        if raw.magic != magic_of(kind) {
+            return Err(FileFault::Magic(kind));
         }
         // Before the checksum, which may lie elsewhere in a later version.
         if raw.version != VERSION {
@@ -122,6 +140,7 @@ impl Header {
             return Err(FileFault::Count { what: "bytes of a superblock", stored, found: 0 });
         }
         Ok(Self {
+            plan: (kind == FileKind::Plan).then(|| facts_of(raw.plan)),
             facts: Facts {
                 id: Uuid(raw.id),
                 filesystem_uuid: Uuid(raw.filesystem_uuid),
@@ -136,6 +155,16 @@ impl Header {
             contents_checksum: raw.contents_checksum.get(),
         })
     }
+}
+
+fn words_of(plan: PlanFacts) -> [U32; 6] {
+    let PlanFacts { findings, actions, guesses, losses, files_lost, remaining } = plan;
+    [findings, actions, guesses, losses, files_lost, remaining].map(Into::into)
+}
+
+fn facts_of(words: [U32; 6]) -> PlanFacts {
+    let [findings, actions, guesses, losses, files_lost, remaining] = words.map(U32::get);
+    PlanFacts { findings, actions, guesses, losses, files_lost, remaining }
 }
 
 /// The header of a record.

@@ -21,6 +21,7 @@
 //! | `head` | the superblock: old, new, and marked as in need of repair |
 //! | `header` | the first bytes of an undo file, and those of each record |
 //! | `order` | the three steps of writing |
+//! | [`plan`] | what a repair would write, kept for later |
 //! | `room` | whether the host has room for an undo file |
 //! | `survey` | which of both contents a device holds |
 //!
@@ -40,6 +41,7 @@ pub mod error;
 mod head;
 mod header;
 mod order;
+pub mod plan;
 mod room;
 mod survey;
 mod undo_file;
@@ -51,12 +53,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_format::units::Uuid;
 
 pub use self::{
     create::prepare,
-    error::{CommitError, FileFault},
+    error::{CommitError, FileFault, FileKind},
+    header::PLAN_MAGIC,
+    plan::{PlanFacts, Planned, write_plan},
     survey::{State, state_of},
     undo_file::{Facts, UndoFile},
 };
@@ -206,6 +210,40 @@ pub fn apply_without_file(
         Ok(())
     })?;
     Ok(changed_bytes)
+}
+
+/// Carries what is in the lowest layer of `overlay` to the device that lies below it, from an undo file that is made first; directly where
+/// there is none. Gives how many bytes were changed.
+///
+/// # Errors
+/// The host has no room for the undo file or for holes of the image file: then nothing was written. The device: the image is marked as
+/// needing repair then.
+pub(crate) fn carry_over(
+    device: &dyn BlockDevice,
+    overlay: &OverlayDevice,
+    undo_file: Option<&About>,
+) -> Result<u64> {
+    let ranges = written_to(overlay);
+    let Some(about) = undo_file else {
+        return apply_without_file(device, overlay, &ranges, device);
+    };
+    make_room(device, overlay, &ranges)?;
+    let Some(file) = prepare(device, overlay, &ranges, about)? else {
+        return Ok(0);
+    };
+    match apply(&file, device) {
+        // The undo file took the room, on a host that gives none ahead. Nothing is to be taken back with it.
+        Err(error @ CommitError::ImageRoom(_)) => {
+            let _ = std::fs::remove_file(&about.path);
+            Err(error)
+        }
+        applied => applied.map(|_| file.facts().changed_bytes),
+    }
+}
+
+/// Where the lowest layer of an overlay has pages.
+pub(crate) fn written_to(overlay: &OverlayDevice) -> Vec<Range<u64>> {
+    overlay.runs(0).into_iter().map(|(start, length)| start..start + length).collect()
 }
 
 /// Gives room to the holes of the image file behind `device` that would be written to, before an undo file takes the room that there is.

@@ -1,6 +1,6 @@
 //! Whether the host has room for an undo file, asked before it is begun.
 
-use std::{ops::Range, path::Path};
+use std::path::Path;
 
 use rustix::{
     fs::statvfs,
@@ -10,7 +10,7 @@ use uxfs_block::device::BlockDevice;
 
 use super::{
     Result,
-    differences::Differences,
+    create::Contents,
     error::CommitError,
     head::Head,
     header::{HEADER_BYTES, RECORD_HEADER_BYTES},
@@ -23,21 +23,25 @@ use super::{
 /// There is no room; a device fails.
 pub(super) fn must_suffice(
     path: &Path,
-    old: &dyn BlockDevice,
-    new: &dyn BlockDevice,
-    ranges: &[Range<u64>],
+    (old, new): (&dyn BlockDevice, &dyn BlockDevice),
+    contents: &Contents<'_>,
     head: &Head,
 ) -> Result<()> {
+    let ranges = contents.ranges;
     let Some(free_bytes) = free_bytes(path) else { return Ok(()) };
     // At most everything in the ranges differs; counting exactly reads both devices.
     let most: u64 = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-    let most = most.saturating_mul(2).saturating_add((ranges.len() as u64).saturating_mul(1 << 10));
+    let watched_bytes = (contents.watched.len() as u64).saturating_mul(2 << 10);
+    let most = most
+        .saturating_mul(2)
+        .saturating_add(watched_bytes)
+        .saturating_add((ranges.len() as u64).saturating_mul(1 << 10));
     let fixed_bytes = HEADER_BYTES + RECORD_HEADER_BYTES + 2 * head.length_bytes();
     if most.saturating_add(fixed_bytes) <= free_bytes {
         return Ok(());
     }
     let mut needed_bytes = fixed_bytes;
-    let mut differences = Differences::new(old, new, ranges, head.length_bytes())?;
+    let mut differences = contents.differences(old, new, head)?;
     while let Some(difference) = differences.next()? {
         let record = RECORD_HEADER_BYTES + 2 * difference.old.len() as u64;
         needed_bytes = needed_bytes.saturating_add(record);
@@ -45,7 +49,7 @@ pub(super) fn must_suffice(
     if needed_bytes <= free_bytes {
         return Ok(());
     }
-    Err(CommitError::NoRoom { path: path.into(), needed_bytes, free_bytes })
+    Err(CommitError::NoRoom { kind: contents.kind(), path: path.into(), needed_bytes, free_bytes })
 }
 
 /// Bytes that a new file at `path` may have.

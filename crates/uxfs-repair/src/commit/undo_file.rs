@@ -1,4 +1,4 @@
-//! Reading an undo file. It may have been damaged, or made to deceive: nothing in it is believed before it has been compared
+//! Reading an undo file or a plan. It may have been damaged, or made to deceive: nothing in it is believed before it has been compared
 //! with the length of the file, and no count in it decides about memory.
 
 use std::{
@@ -12,11 +12,12 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::units::Uuid;
 
 use super::{
-    Result,
+    Result, SECTOR_BYTES,
     differences::Totals,
-    error::{CommitError, FileFault},
+    error::{CommitError, FileFault, FileKind},
     head::Head,
     header::{HEADER_BYTES, Header, RECORD_HEADER_BYTES, RecordHeader},
+    plan::PlanFacts,
 };
 
 /// What an undo file says about itself.
@@ -60,18 +61,30 @@ impl UndoFile {
     /// # Errors
     /// It cannot be opened, or its header is damaged or does not fit the length of the file.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |source| CommitError::File { action: "open", path: path.into(), source };
-        let file = uxfs_block::engine::open_plain(path).map_err(failed)?;
-        Self::of(file, path)
+        Self::open_kind(path, FileKind::Undo)
     }
 
-    pub(super) fn of(file: File, path: &Path) -> Result<Self> {
-        let failed = |source| CommitError::File { action: "read", path: path.into(), source };
+    /// As [`open`](Self::open), of a plan.
+    pub(super) fn open_plan(path: &Path) -> Result<Self> {
+        Self::open_kind(path, FileKind::Plan)
+    }
+
+    fn open_kind(path: &Path, kind: FileKind) -> Result<Self> {
+        let failed = |source| CommitError::File { kind, action: "open", path: path.into(), source };
+        let file = uxfs_block::engine::open_plain(path).map_err(failed)?;
+        Self::of(file, path, kind)
+    }
+
+    pub(super) fn of(file: File, path: &Path, kind: FileKind) -> Result<Self> {
+        let failed = |source| CommitError::File { kind, action: "read", path: path.into(), source };
         let length_bytes = file.metadata().map_err(failed)?.len();
         let mut bytes = Vec::new();
         FileFrom { file: &file, at: 0 }.take(HEADER_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-        let header = Header::decode(&bytes, length_bytes)
-            .map_err(|fault| CommitError::Unusable { path: path.into(), fault })?;
+        let header = Header::decode(&bytes, length_bytes, kind).map_err(|fault| CommitError::Unusable {
+            kind,
+            path: path.into(),
+            fault,
+        })?;
         Ok(Self { file, path: path.into(), header })
     }
 
@@ -83,6 +96,11 @@ impl UndoFile {
     /// What it says about itself.
     pub fn facts(&self) -> &Facts {
         &self.header.facts
+    }
+
+    /// What a plan says about its repair.
+    pub(super) fn plan(&self) -> PlanFacts {
+        self.header.plan.unwrap_or_default()
     }
 
     /// Verifies every byte.
@@ -158,7 +176,7 @@ impl UndoFile {
     }
 
     fn unusable(&self, fault: FileFault) -> CommitError {
-        CommitError::Unusable { path: self.path.clone(), fault }
+        CommitError::Unusable { kind: self.header.kind(), path: self.path.clone(), fault }
     }
 }
 
@@ -201,6 +219,13 @@ impl Records<'_> {
             || self.file.unusable(FileFault::Record { position_bytes, offset_bytes, length_bytes });
         let device_end = header.end_bytes(self.least_bytes).filter(|end| *end <= device_size_bytes);
         let device_end = device_end.ok_or_else(impossible)?;
+        // A plan takes a page of memory for each record: a small file of many small records would take much of it.
+        let sector = SECTOR_BYTES as u64;
+        let is_whole = offset_bytes.is_multiple_of(sector)
+            && (device_end.is_multiple_of(sector) || device_end == device_size_bytes);
+        if self.file.header.kind() == FileKind::Plan && !is_whole {
+            return Err(impossible());
+        }
         if header.record_bytes() > left {
             return Err(impossible());
         }
@@ -227,6 +252,7 @@ impl Records<'_> {
         // The lifetime of the reader is that of the file, which is shorter for the closure.
         let Self { file, reader, contents, .. } = self;
         read(reader, contents).map_err(|source| CommitError::File {
+            kind: file.header.kind(),
             action: "read",
             path: file.path.clone(),
             source,

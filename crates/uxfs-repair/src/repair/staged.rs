@@ -14,7 +14,7 @@ use uxfs_volume::{
 
 use super::action::Action;
 use crate::{
-    commit::{self, About, CommitError},
+    commit::{self, About, CommitError, PlanFacts},
     finding::Finding,
 };
 
@@ -59,23 +59,20 @@ impl Staged {
         device: &dyn BlockDevice,
         undo_file: Option<&About>,
     ) -> std::result::Result<u64, CommitError> {
-        let ranges = self.overlay.runs(0).into_iter().map(|(start, length)| start..start + length);
-        let ranges: Vec<_> = ranges.collect();
-        let Some(about) = undo_file else {
-            return commit::apply_without_file(device, self.overlay.as_ref(), &ranges, device);
-        };
-        commit::make_room(device, self.overlay.as_ref(), &ranges)?;
-        let Some(file) = commit::prepare(device, self.overlay.as_ref(), &ranges, about)? else {
-            return Ok(0);
-        };
-        match commit::apply(&file, device) {
-            // The undo file took the room, on a host that gives none ahead. Nothing is to be taken back with it.
-            Err(error @ CommitError::ImageRoom(_)) => {
-                let _ = std::fs::remove_file(&about.path);
-                Err(error)
-            }
-            applied => applied.map(|_| file.facts().changed_bytes),
-        }
+        commit::carry_over(device, &self.overlay, undo_file)
+    }
+
+    /// Keeps what the repair would write in a file at `about.path`, for [`Planned`](commit::Planned).
+    ///
+    /// # Errors
+    /// As for [`commit::write_plan`].
+    pub fn write_plan(
+        &self,
+        device: &dyn BlockDevice,
+        about: &About,
+        facts: PlanFacts,
+    ) -> std::result::Result<(), CommitError> {
+        commit::write_plan(device, self.overlay.as_ref(), &commit::written_to(&self.overlay), about, facts)
     }
 
     /// The uuid of the repaired file system.

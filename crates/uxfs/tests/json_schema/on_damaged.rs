@@ -179,6 +179,10 @@ fn undo(judge: &mut Judge, folder: &Path, sound: &Path) {
     sparse::copy(sound, &image).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
     file.write_all_at(&[0; 4], 0).unwrap();
+    let plan = strange.join("plan");
+    judge.run(words!["repair", "--dry-run", "--plan", &plan, &image]);
+    judge.run(words!["repair", "--plan", &plan, &image]);
+    judge.run(words!["undo", &image]);
     judge.run(words!["repair", &image]);
     judge.run(words!["undo", "--remove", &image]);
 }

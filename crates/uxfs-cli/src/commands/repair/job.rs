@@ -14,7 +14,7 @@ use uxfs_repair::{
 use uxfs_format::units::Uuid;
 use uxfs_volume::error::{Error, OperationError};
 
-use super::{losses, next, report, undo_files};
+use super::{losses, next, plan, report, undo_files};
 use crate::{
     commands::{Context, undo::failure},
     counted_kinds::Amount,
@@ -47,6 +47,8 @@ pub(crate) enum UndoPlace {
 #[derive(Debug)]
 pub(crate) struct Job<'j> {
     pub image: &'j ImageArguments,
+    /// With a dry run the plan to be kept, else the one to be carried out.
+    pub plan: Option<&'j Path>,
     /// What of the image was read.
     pub map: Option<&'j MapArgument>,
     /// Nothing is written.
@@ -110,16 +112,17 @@ pub(super) struct Result<'r> {
     pub done: Done,
     pub bytes_written: u64,
     pub undo_file: Option<PathBuf>,
+    /// Where the plan is kept.
+    pub plan: Option<&'r Path>,
 }
 
 impl Job<'_> {
     /// Repairs, and prints what was done.
     pub fn run(&self, context: &Context) -> std::result::Result<Ended, Failure> {
         let image = self.image;
-        if let UndoPlace::At(path) = &self.undo {
-            let inputs = self.map.map(|map| map.inputs(&image.image));
-            let inputs = inputs.unwrap_or_else(|| vec![Input::image(&image.image)]);
-            overwrite::refuse_or_file_system(path, &inputs)?;
+        self.refuse_outputs()?;
+        if let Some(plan) = self.plan.filter(|_| !self.is_dry_run) {
+            return self.carry_out(plan, context);
         }
         let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
         let undo_place = if self.is_dry_run { None } else { self.undo_path(device.as_ref())? };
@@ -139,44 +142,80 @@ impl Job<'_> {
         let staged = repair_with_progress(&device, &options, &|event| progress.follow(event));
         drop(progress);
         let staged = staged.map_err(|error| self.not_repaired(error))?;
-        let mut result =
-            Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
-        if matches!(result.done, Done::Repaired { .. }) {
-            let (undo_file, earlier) = undo_place.unzip();
-            let about = undo_file.clone().map(|path| self.about(path, &staged)).transpose()?;
-            remains.say(left_half_written(&image.image_place(), undo_file.as_deref()));
-            let written = staged.write(device.as_ref(), about.as_ref());
-            if let (Some(path), Some(Some(earlier))) = (&undo_file, earlier) {
-                undo_files::tell_replaced(path, earlier);
+        let done = self.done(&staged);
+        let (bytes_written, undo_file) = match done {
+            Done::Repaired { .. } => {
+                let write =
+                    |device: &dyn BlockDevice, about: Option<&commit::About>| staged.write(device, about);
+                self.write(device.as_ref(), undo_place, &remains, || staged.uuid(), write)?
             }
-            result.bytes_written = written
-                .map_err(|error| not_written(error, &image.image_place(), undo_file.as_deref()))
-                .about_image(&image.image)?;
-            if let Some(about) = about.as_ref().filter(|_| result.bytes_written > 0) {
-                undo_files::give_owner(&about.path, &image.image);
-            }
-            // The file may have changed nothing but what lay in the log.
-            result.undo_file = about.map(|about| about.path).filter(|_| result.bytes_written > 0);
-        }
+            _ => (0, None),
+        };
+        // Without room for the plan the page is printed all the same.
+        let kept = self.plan.map(|path| plan::keep(path, device.as_ref(), &staged)).transpose();
+        let plan = self.plan.filter(|_| kept.is_ok());
+        let result = Result { staged: &staged, done, bytes_written, undo_file, plan };
         let mut output = Output::new();
         let printed = report::print(&mut output, self, &result, context.json);
         let unprinted = printed.and_then(|()| output.finish()).err();
-        let unprinted = unprinted.and_then(|error| self.tell_without_output(&error, &result));
+        kept?;
+        let words = || next::in_one_line(self, &result);
+        let unprinted = unprinted.and_then(|error| self.tell_without_output(&error, &words(), done));
         let has_lost_files = !losses::all(&staged.actions).is_empty();
-        Ok(Ended { done: result.done, has_lost_files, unprinted })
+        Ok(Ended { done, has_lost_files, unprinted })
+    }
+
+    /// Refuses to write over what is read, and over other files.
+    fn refuse_outputs(&self) -> std::result::Result<(), Failure> {
+        let inputs = self.map.map(|map| map.inputs(&self.image.image));
+        let mut inputs = inputs.unwrap_or_else(|| vec![Input::image(&self.image.image)]);
+        if let Some(plan) = self.plan.filter(|_| self.is_dry_run) {
+            plan::refuse_other(plan, &inputs)?;
+        }
+        inputs.extend(self.plan.map(|plan| Input::new("plan", plan)));
+        match &self.undo {
+            UndoPlace::At(path) => overwrite::refuse_or_file_system(path, &inputs),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries a repair to the image; gives how many bytes were written, and the undo file.
+    pub(super) fn write(
+        &self,
+        device: &dyn BlockDevice,
+        undo_place: Option<(PathBuf, Option<Uuid>)>,
+        remains: &Remains,
+        uuid: impl FnOnce() -> std::result::Result<Uuid, Error>,
+        write: impl FnOnce(&dyn BlockDevice, Option<&commit::About>) -> std::result::Result<u64, CommitError>,
+    ) -> std::result::Result<(u64, Option<PathBuf>), Failure> {
+        let image = self.image;
+        let (undo_file, earlier) = undo_place.unzip();
+        let about = undo_file.clone().map(|path| self.about(path, uuid()?)).transpose()?;
+        remains.say(left_half_written(&image.image_place(), undo_file.as_deref()));
+        let written = write(device, about.as_ref());
+        if let (Some(path), Some(Some(earlier))) = (&undo_file, earlier) {
+            undo_files::tell_replaced(path, earlier);
+        }
+        let bytes_written = written
+            .map_err(|error| not_written(error, &image.image_place(), undo_file.as_deref()))
+            .about_image(&image.image)?;
+        if let Some(about) = about.as_ref().filter(|_| bytes_written > 0) {
+            undo_files::give_owner(&about.path, &image.image);
+        }
+        // The file may have changed nothing but what lay in the log.
+        Ok((bytes_written, about.map(|about| about.path).filter(|_| bytes_written > 0)))
     }
 
     /// The image may have been changed: what became of it is told on standard error, where standard output has ended early.
-    fn tell_without_output(&self, error: &io::Error, result: &Result<'_>) -> Option<Failure> {
-        let words = next::in_one_line(self, result);
+    pub(super) fn tell_without_output(&self, error: &io::Error, words: &str, done: Done) -> Option<Failure> {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            if matches!(result.done, Done::Repaired { .. }) {
+            if matches!(done, Done::Repaired { .. }) {
                 notice!(Note::Progress, "{words}");
             }
             return None;
         }
         let words = format!("{words} (cannot write output: {error})");
-        Some(match result.done {
+        Some(match done {
             Done::Clean | Done::Repaired { .. } => Failure::refused(Kind::Output, words),
             Done::Planned | Done::Left | Done::LogNeeded => Failure::corruption(words),
         })
@@ -214,7 +253,7 @@ impl Job<'_> {
     }
 
     /// Where the undo file goes, and which one is there that it replaces. A repair that was cut off is finished before.
-    fn undo_path(
+    pub(super) fn undo_path(
         &self,
         device: &dyn BlockDevice,
     ) -> std::result::Result<Option<(PathBuf, Option<Uuid>)>, Failure> {
@@ -236,10 +275,10 @@ impl Job<'_> {
         undo_files::next(&first, target).map(|path| Some((path, None))).about_image(image)
     }
 
-    fn about(&self, path: PathBuf, staged: &Staged) -> std::result::Result<commit::About, Failure> {
+    fn about(&self, path: PathBuf, filesystem_uuid: Uuid) -> std::result::Result<commit::About, Failure> {
         Ok(commit::About {
             path,
-            filesystem_uuid: staged.uuid()?,
+            filesystem_uuid,
             start_bytes: self.image.place.find(&self.image.image).about_image(&self.image.image)?.start_bytes,
             // One that was cut off has been finished by now.
             existing: Existing::Replace,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// Prints all of it.
 pub(super) fn print(
@@ -58,7 +58,7 @@ fn print_json(
     device: Arc<dyn BlockDevice>,
     mut paths: Paths,
 ) -> io::Result<()> {
-    let Result { staged, done, bytes_written, undo_file } = result;
+    let Result { staged, done, bytes_written, undo_file, .. } = result;
     let geometry = geometry_of(device);
     for action in staged.actions.iter().filter(|_| !job.is_quiet) {
         let object = geometry.as_ref().map(|geometry| action.object(geometry)).unwrap_or_default();
@@ -101,9 +101,13 @@ fn print_json(
         "written": matches!(done, Done::Repaired { .. }),
         "bytes_written": bytes_written,
         "undo_file": null,
+        "plan": null,
     });
     if let Some(path) = undo_file {
         put_path(&mut summary, "undo_file", path);
+    }
+    if let Some(path) = result.plan {
+        put_path(&mut summary, "plan", path);
     }
     put_path(&mut summary, "image", &job.image.image);
     output.json(&summary)

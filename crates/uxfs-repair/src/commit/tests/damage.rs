@@ -6,7 +6,7 @@ use uxfs_testkit::seeds::Random;
 
 use super::{
     super::{
-        CommitError, FileFault, UndoFile, UndoOptions, apply,
+        CommitError, FileFault, FileKind, UndoFile, UndoOptions, apply,
         header::{HEADER_BYTES, Header, RECORD_HEADER_BYTES, RecordHeader},
         state_of, undo,
     },
@@ -75,7 +75,7 @@ fn a_file_that_ends_early_or_late_is_seen() {
     // What a kill leaves under the other name has no header.
     let mut begun = bytes.clone();
     begun[..HEADER_BYTES as usize].fill(0);
-    assert_eq!(refused(&fixture, &begun), FileFault::Magic);
+    assert_eq!(refused(&fixture, &begun), FileFault::Magic(FileKind::Undo));
     assert!(matches!(refused(&fixture, &bytes[..10]), FileFault::Truncated { length_bytes: 10 }));
 }
 
@@ -89,7 +89,7 @@ fn a_later_version_is_named() {
 /// Another header, with a right checksum.
 fn with_header(bytes: &[u8], change: impl Fn(&mut Header)) -> Vec<u8> {
     let (header, contents) = bytes.split_at(HEADER_BYTES as usize);
-    let mut header = Header::decode(header, bytes.len() as u64).unwrap();
+    let mut header = Header::decode(header, bytes.len() as u64, FileKind::Undo).unwrap();
     header.contents_checksum = crc32c::crc32c(contents);
     change(&mut header);
     [&header.encode()[..], contents].concat()
@@ -160,7 +160,7 @@ fn records_that_lie_are_refused() {
 #[test]
 fn a_file_without_records_is_refused() {
     let (fixture, bytes) = small();
-    let header = Header::decode(&bytes[..HEADER_BYTES as usize], bytes.len() as u64).unwrap();
+    let header = Header::decode(&bytes[..HEADER_BYTES as usize], bytes.len() as u64, FileKind::Undo).unwrap();
     let mut empty = Header { records: 0, contents_checksum: 0, ..header };
     empty.facts.length_bytes = HEADER_BYTES;
     (empty.facts.ranges, empty.facts.changed_bytes) = (0, 0);

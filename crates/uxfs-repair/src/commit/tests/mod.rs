@@ -6,6 +6,7 @@ mod cuts;
 mod damage;
 mod devices;
 mod files;
+mod plans;
 
 use std::{fs::File, io::Read, ops::Range, sync::Arc};
 
