@@ -51,6 +51,11 @@ impl Sum {
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
+
+    /// Which of so many parts an element with this hash is in.
+    pub fn part_of(self, parts: usize) -> usize {
+        self.0 as usize % parts.max(1)
+    }
 }
 
 #[cfg(test)]

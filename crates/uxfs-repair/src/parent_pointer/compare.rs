@@ -1,18 +1,20 @@
 //! Differences between the parent pointers and entries of directories whose sums differ: each is looked up on the other side.
 //! It takes no memory, and one more walk over all inodes.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::ops::ControlFlow;
 
-use uxfs_format::{attribute::parent_pointer::ParentRecord, inode::FileType, units::InodeNumber};
-use uxfs_volume::{
-    attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer, volume::Volume,
+use uxfs_format::{
+    attribute::parent_pointer::ParentRecord,
+    inode::{FileType, Fork},
+    units::InodeNumber,
 };
+use uxfs_volume::{attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer};
 use zerocopy::{
     IntoBytes,
     big_endian::{U32, U64},
 };
 
-use super::ParentSums;
+use super::{Link, ParentSums, recent::Recent};
 use crate::{check::Context, finding::Finding, inode, observed::inodes::InodeTable};
 
 /// Compares the entries and parent pointers of all directories whose sums differ.
@@ -20,32 +22,10 @@ pub(crate) fn compare(context: &Context<'_>, table: &InodeTable, sums: &ParentSu
     let comparison = Comparison { context, table, sums };
     inode::check::visit(context, Recent::default, |recent, inode| {
         if inode.file_type() == Some(FileType::Directory) && sums.differs(inode.number) {
-            comparison.entries(&inode);
+            comparison.entries(recent, &inode);
         }
         comparison.parent_pointers(recent, &inode);
     });
-}
-
-/// Directories in which a thread has looked names up last. Each keeps its extent map, which takes long to read where it is large.
-#[derive(Debug, Default)]
-struct Recent(Vec<Arc<Inode>>);
-
-/// Files rarely have names in more directories.
-const MOST_RECENT: usize = 4;
-
-impl Recent {
-    fn directory(&mut self, volume: &Volume, number: InodeNumber) -> Option<&Inode> {
-        let known = self.0.iter().position(|directory| directory.number == number);
-        let directory = match known {
-            Some(index) => self.0.remove(index),
-            None => volume.inode(number).ok()?,
-        };
-        if self.0.len() >= MOST_RECENT {
-            self.0.remove(0);
-        }
-        self.0.push(directory);
-        self.0.last().map(Arc::as_ref)
-    }
 }
 
 struct Comparison<'w, 'c> {
@@ -56,18 +36,25 @@ struct Comparison<'w, 'c> {
 
 impl Comparison<'_, '_> {
     /// Each entry of a directory must have a parent pointer. Errors were reported by the pass over directories and attributes.
-    fn entries(&self, directory: &Inode) {
+    fn entries(&self, recent: &mut Recent, directory: &Inode) {
         let volume = self.context.volume;
         let value = ParentRecord {
             inode: U64::new(directory.number.get()),
             generation: U32::new(directory.generation()),
         };
         let _ = volume.read_directory(directory, 0, |entry| {
-            if entry.name == b"." || entry.name == b".." || !self.is_readable(entry.inode) {
+            let link = Link {
+                directory: directory.number,
+                generation: directory.generation(),
+                inode: entry.inode,
+                name: entry.name,
+            };
+            let is_dot = entry.name == b"." || entry.name == b"..";
+            if is_dot || !self.sums.differs_by(&self.context.keys, &link) || !self.is_readable(entry.inode) {
                 return self.context.sink.flow();
             }
             let wanted = WantedParent { name: entry.name, value: value.as_bytes() };
-            let inode = volume.inode(entry.inode);
+            let inode = recent.inode(volume, entry.inode, Fork::Attribute);
             let found = inode.and_then(|inode| volume.attributes(&inode)?.has_parent(wanted));
             if let Ok(false) = found {
                 let (directory, name) = (directory.number, entry.name.into());
@@ -80,12 +67,12 @@ impl Comparison<'_, '_> {
     /// Each parent pointer of an inode must have an entry.
     fn parent_pointers(&self, recent: &mut Recent, inode: &Inode) {
         let _ = self.context.volume.visit_parent_pointers(inode, |pointer| {
-            if self.sums.differs(pointer.parent)
-                && self.has_entry(recent, inode.number, &pointer) == Some(false)
+            let ParentPointer { parent: directory, generation, name } = pointer;
+            let inode = inode.number;
+            if self.sums.differs_by(&self.context.keys, &Link { directory, generation, inode, name })
+                && self.has_entry(recent, inode, &pointer) == Some(false)
             {
-                let ParentPointer { parent, generation, name } = pointer;
-                let (directory, name) = (parent, name.into());
-                let inode = inode.number;
+                let name = name.into();
                 let finding = Finding::ParentPointerWithoutEntry { inode, directory, generation, name };
                 self.context.sink.add(finding);
             }
@@ -107,8 +94,8 @@ impl Comparison<'_, '_> {
         if self.table.file_type(ordinal)? != FileType::Directory {
             return Some(false);
         }
-        let directory = recent.directory(volume, pointer.parent)?;
-        let found = volume.lookup_by_hash(directory, pointer.name).ok()?;
+        let directory = recent.inode(volume, pointer.parent, Fork::Data).ok()?;
+        let found = volume.lookup_by_hash(&directory, pointer.name).ok()?;
         let is_it = found.is_some_and(|found| found.inode == inode && found.stored_name.is_none());
         Some(is_it && directory.generation() == pointer.generation)
     }
