@@ -12,6 +12,7 @@ use super::{
     facts::{Facts, InodeFact, Link, Witnesses},
     rejection::{Rejection, Strength},
     strays::{self, Stray},
+    undisputed::Undisputed,
 };
 use crate::{finding::Name, metadata_directory};
 
@@ -28,7 +29,9 @@ pub(crate) struct NewDirectory {
 pub(crate) struct Decision {
     /// Directories that are made again.
     pub directories: BTreeMap<InodeNumber, NewDirectory>,
-    /// All links, by directory and name.
+    /// Links that stay as they are, by their indices in the facts.
+    pub undisputed: Undisputed,
+    /// All others in the tree, by directory and name.
     pub links: BTreeMap<(InodeNumber, Name), InodeNumber>,
     /// Links that a witness says and that are not in the tree.
     pub rejected: BTreeMap<Link, Rejection>,
@@ -43,9 +46,28 @@ impl Decision {
     pub fn of(facts: &Facts) -> Self {
         Decider { facts, decision: Self::default() }.run()
     }
+
+    /// Whether the link with this index in the facts is in the tree.
+    pub fn has_link(&self, index: usize, link: &Link) -> bool {
+        self.undisputed.has_link(index)
+            || self.links.get(&(link.directory, link.name.clone())) == Some(&link.inode)
+    }
+
+    /// All links in a directory, in the order of their names.
+    pub fn names_in<'d>(&'d self, facts: &'d Facts, directory: InodeNumber) -> Vec<(&'d Name, InodeNumber)> {
+        let decided = self.links.range((directory, Name::default())..);
+        let decided = decided.take_while(|((of, _), _)| *of == directory);
+        let undisputed = facts.links_in(directory).filter(|(index, ..)| self.undisputed.has_link(*index));
+        let mut names: Vec<(&Name, InodeNumber)> = undisputed
+            .map(|(_, link, _)| (&link.name, link.inode))
+            .chain(decided.map(|((_, name), inode)| (name, *inode)))
+            .collect();
+        names.sort_unstable();
+        names
+    }
 }
 
-fn is_possible_name(name: &[u8]) -> bool {
+pub(super) fn is_possible_name(name: &[u8]) -> bool {
     is_valid_name(name) && name != b"." && name != b".."
 }
 
@@ -66,6 +88,12 @@ struct Decider<'f> {
 impl<'f> Decider<'f> {
     fn run(mut self) -> Decision {
         self.find_lost_directories();
+        self.decision.undisputed = Undisputed::of(self.facts, &self.decision.directories);
+        self.decide()
+    }
+
+    /// Decides about all links that are disputed.
+    fn decide(mut self) -> Decision {
         self.choose_inodes_of_names();
         self.name_metadata_directories();
         self.join_halves();
@@ -103,14 +131,18 @@ impl<'f> Decider<'f> {
         let mut generations: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
         let mut named = BTreeSet::new();
         let mut metadata: BTreeSet<InodeNumber> = self.facts.metadata_root.into_iter().collect();
-        for (link, witnesses) in &self.facts.links {
+        let mut last = None;
+        for (link, witnesses) in self.facts.links.iter() {
             let is_above = witnesses.pointer_generation.is_some() && self.facts.is_metadata(link.inode);
             metadata.extend(Some(link.directory).filter(|_| is_above));
             let is_below = witnesses.has_entry && self.facts.is_metadata(link.directory);
             metadata.extend(Some(link.inode).filter(|_| is_below));
-            if let Some(generation) =
-                witnesses.pointer_generation.filter(|_| self.may_be_lost(link.directory))
-            {
+            let is_lost = match last {
+                Some((directory, is_lost)) if directory == link.directory => is_lost,
+                _ => self.may_be_lost(link.directory),
+            };
+            last = Some((link.directory, is_lost));
+            if let Some(generation) = witnesses.pointer_generation.filter(|_| is_lost) {
                 *generations.entry(link.directory).or_default().entry(generation).or_default() += 1;
             }
             if witnesses.entry_type == Some(FileType::Directory) && self.may_be_lost(link.inode) {
@@ -170,11 +202,14 @@ impl<'f> Decider<'f> {
         (!is_possible_name(&link.name)).then_some(Rejection::ImpossibleName)
     }
 
-    /// Links that can be: both ends exist, and neither root has a name.
+    /// Disputed links that can be: both ends exist, and neither root has a name.
     fn possible_links(&mut self) -> Vec<(&'f Link, Strength)> {
         let facts = self.facts;
         let mut possible = Vec::new();
-        for (link, witnesses) in &facts.links {
+        for (index, (link, witnesses)) in facts.links.iter().enumerate() {
+            if self.decision.undisputed.has_link(index) {
+                continue;
+            }
             let Some(strength) = self.strength(link, witnesses) else { continue };
             match self.obstacle(link) {
                 None => possible.push((link, strength)),
@@ -294,7 +329,7 @@ impl<'f> Decider<'f> {
         }
     }
 
-    /// All names of each inode that is no directory.
+    /// All names of each inode that is no directory, where any is disputed.
     fn names_of_files(&self) -> BTreeMap<InodeNumber, Vec<(InodeNumber, Name, Strength)>> {
         let mut names: BTreeMap<InodeNumber, Vec<_>> = BTreeMap::new();
         for ((directory, name), inode) in &self.decision.links {
@@ -374,8 +409,9 @@ impl<'f> Decider<'f> {
         let above = |file_type: FileType, directory: Option<InodeNumber>| {
             directory.filter(|_| file_type == FileType::Directory)
         };
-        for (inode, fact) in &self.facts.inodes {
-            if *inode != self.facts.root && !fact.is_internal && !named.contains(inode) {
+        for (index, (inode, fact)) in self.facts.inodes.iter().enumerate() {
+            let is_named = self.decision.undisputed.has_inode(index) || named.contains(inode);
+            if *inode != self.facts.root && !fact.is_internal && !is_named {
                 let key = (fact.file_type, above(fact.file_type, fact.dot_dot));
                 nameless.entry(key).and_modify(|only| *only = None).or_insert(Some(*inode));
             }
@@ -520,15 +556,21 @@ impl<'f> Decider<'f> {
         let named: HashSet<InodeNumber> = self.decision.links.values().copied().collect();
         let is_root =
             |inode: InodeNumber| inode == self.facts.root || Some(inode) == self.facts.metadata_root;
-        let in_use = self.facts.inodes.iter().filter(|(_, fact)| !fact.is_internal).map(|(inode, _)| *inode);
+        let in_use = self.facts.inodes.iter().enumerate();
+        let in_use = in_use
+            .filter(|(index, (_, fact))| !fact.is_internal && !self.decision.undisputed.has_inode(*index))
+            .map(|(_, (inode, _))| *inode);
         // Nothing of the metadata directory tree gets a name among the files of users.
         let new = self.decision.directories.iter().filter(|(_, new)| !new.is_metadata);
         let all = in_use.chain(new.map(|(inode, _)| *inode));
         let lost: BTreeSet<InodeNumber> =
             all.filter(|inode| !named.contains(inode) && !is_root(*inode)).collect();
         let mut best: BTreeMap<InodeNumber, Name> = BTreeMap::new();
-        for link in self.facts.links.keys() {
-            if lost.contains(&link.inode) && is_possible_name(&link.name) {
+        for (index, link) in self.facts.links.keys().enumerate() {
+            if !self.decision.undisputed.has_link(index)
+                && lost.contains(&link.inode)
+                && is_possible_name(&link.name)
+            {
                 best.entry(link.inode).or_insert_with(|| link.name.clone());
             }
         }

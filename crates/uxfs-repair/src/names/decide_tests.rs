@@ -1,3 +1,5 @@
+use uxfs_testkit::seeds::Random;
+
 use super::*;
 use crate::names::facts::InodeFact;
 
@@ -48,7 +50,8 @@ impl Case {
 
     fn witnesses(&mut self, directory: u64, name: &str, inode: u64) -> &mut Witnesses {
         let link = Link { directory: number(directory), name: named(name), inode: number(inode) };
-        self.facts.links.entry(link).or_default()
+        self.facts.links.add_missing([link.clone()].into_iter());
+        self.facts.links.get_mut(&link).unwrap()
     }
 
     fn entry(&mut self, directory: u64, name: &str, inode: u64, file_type: FileType) {
@@ -69,9 +72,19 @@ impl Case {
     }
 
     fn links(&self) -> Vec<(u64, String, u64)> {
-        let links = Decision::of(&self.facts).links.into_iter();
-        let text = |name: Name| String::from_utf8(name.into_vec()).unwrap();
-        links.map(|((directory, name), inode)| (directory.get(), text(name), inode.get())).collect()
+        self.links_of(&Decision::of(&self.facts))
+    }
+
+    fn links_of(&self, decision: &Decision) -> Vec<(u64, String, u64)> {
+        let text = |name: &Name| String::from_utf8(name.to_vec()).unwrap();
+        let in_facts = self.facts.links.keys().map(|link| link.directory);
+        let directories: BTreeSet<InodeNumber> =
+            in_facts.chain(decision.links.keys().map(|(directory, _)| *directory)).collect();
+        let links = directories.iter().flat_map(|directory| {
+            let names = decision.names_in(&self.facts, *directory).into_iter();
+            names.map(|(name, inode)| (directory.get(), text(name), inode.get()))
+        });
+        links.collect()
     }
 
     fn lost(&self) -> Vec<(u64, String)> {
@@ -109,7 +122,7 @@ fn a_lost_directory_comes_back_with_all_that_points_to_it() {
         decision.directories.get(&number(300)),
         Some(&NewDirectory { generation: Some(300), is_metadata: false })
     );
-    assert_eq!((decision.links.len(), decision.lost.len()), (11, 0));
+    assert_eq!((case.links().len(), decision.links.len(), decision.lost.len()), (11, 1, 0));
 }
 
 #[test]
@@ -317,7 +330,7 @@ fn what_is_not_kept_says_why() {
         why(300, "two", 301),
         Some(Rejection::OtherName { directory, name, kept_by, rejected_by, is_directory: true })
     );
-    let told = decision.links.len() + decision.rejected.len();
+    let told = case.links().len() + decision.rejected.len();
     assert_eq!(told, case.facts.links.len(), "a name is neither kept nor rejected");
 }
 
@@ -332,7 +345,7 @@ fn an_inode_that_was_made_up_has_as_many_names_as_are_known() {
     case.pointer(300, "entry", 200);
     for (name, lsn) in [("one", 1), ("two", 2)] {
         let of_block = Link { directory: number(300), name: named(name), inode: number(200) };
-        case.facts.links.entry(of_block.clone()).or_default();
+        case.facts.links.add_missing([of_block.clone()].into_iter());
         let stray = Stray { file_type: Some(FileType::Regular), lsn: uxfs_format::units::Lsn::new(lsn) };
         case.facts.strays.insert(of_block, stray);
     }
@@ -376,4 +389,54 @@ fn what_an_inode_with_a_wrong_checksum_says_is_believed_last() {
     assert_eq!(case.links().len(), 3, "a name that nothing contradicts stays");
     case.facts.unproved.insert(number(300));
     assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "file", 200)]);
+}
+
+/// Few names, directories and files, so that they meet: entries, parent pointers of any generation, wrong types and link counts.
+fn random_case(random: &mut Random) -> Case {
+    let mut case = Case::new();
+    case.facts.has_parent_pointers = random.below(3) > 0;
+    for directory in 300..303 {
+        match random.below(4) {
+            0 => _ = case.facts.places.insert(number(directory)),
+            _ => case.directory(directory, ROOT),
+        }
+    }
+    for file in 200..208 {
+        case.file(file);
+        let fact = case.facts.inodes.get_mut(&number(file)).unwrap();
+        fact.link_count = random.below(4) as u32;
+        fact.is_internal = random.below(10) == 0;
+        let sets = [&mut case.facts.unproved, &mut case.facts.uncounted, &mut case.facts.partial];
+        sets.into_iter().filter(|_| random.below(10) == 0).for_each(|set| _ = set.insert(number(file)));
+    }
+    for _ in 0..random.below(16) {
+        let directory = [ROOT, 300, 301, 302, 200][random.below(5) as usize];
+        let inode = [200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 999][random.below(11) as usize];
+        let name = ["a", "b", "c", "d", "."][random.below(5) as usize];
+        match random.below(4) {
+            0 => case.entry(directory, name, inode, FileType::Regular),
+            1 => case.pointer(directory, name, inode),
+            2 => case.witnesses(directory, name, inode).pointer_generation = Some(7),
+            _ => case.both(directory, name, inode),
+        }
+    }
+    case
+}
+
+#[test]
+fn what_is_undisputed_changes_no_decision() {
+    let mut undisputed = 0;
+    for seed in 0..6000 {
+        let case = random_case(&mut Random::new(seed));
+        let decision = Decision::of(&case.facts);
+        let mut decider = Decider { facts: &case.facts, decision: Decision::default() };
+        decider.find_lost_directories();
+        let all_disputed = decider.decide();
+        assert_eq!(case.links_of(&decision), case.links_of(&all_disputed), "seed {seed}");
+        assert_eq!(decision.directories, all_disputed.directories, "seed {seed}");
+        assert_eq!(decision.rejected, all_disputed.rejected, "seed {seed}");
+        assert_eq!((&decision.lost, &decision.unlinked), (&all_disputed.lost, &all_disputed.unlinked));
+        undisputed += all_disputed.links.len() - decision.links.len();
+    }
+    assert!(undisputed > 1000, "{undisputed} links were undisputed");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{inode::FileType, units::InodeNumber};
 
-use super::strays::Stray;
+use super::{strays::Stray, table::Table};
 use crate::finding::Name;
 
 /// What files are called of which something is missing.
@@ -66,8 +66,8 @@ pub(crate) struct Facts {
     pub metadata_root: Option<InodeNumber>,
     /// The file system keeps parent pointers.
     pub has_parent_pointers: bool,
-    pub inodes: BTreeMap<InodeNumber, InodeFact>,
-    pub links: BTreeMap<Link, Witnesses>,
+    pub inodes: Table<InodeNumber, InodeFact>,
+    pub links: Table<Link, Witnesses>,
     /// Entries in blocks that no map leads to, of inodes that lack names. Each is among the links, with no other witness or an old one.
     pub strays: BTreeMap<Link, Stray>,
     /// Directories whose entries and index contradict each other.
@@ -95,6 +95,15 @@ impl Facts {
     /// An inode in use that belongs to the metadata directory tree.
     pub fn is_metadata(&self, inode: InodeNumber) -> bool {
         self.metadata_root.is_some() && self.inodes.get(&inode).is_some_and(|fact| fact.is_internal)
+    }
+
+    /// Links in a directory, with their indices.
+    pub fn links_in(&self, directory: InodeNumber) -> impl Iterator<Item = (usize, &Link, &Witnesses)> {
+        let from = Link { directory, name: Name::default(), inode: InodeNumber::default() };
+        let first = self.links.first_from(&from);
+        let entries = self.links.entries().iter().enumerate().skip(first);
+        let entries = entries.take_while(move |(_, (link, _))| link.directory == directory);
+        entries.map(|(index, (link, witnesses))| (index, link, witnesses))
     }
 
     /// An inode in use that is a directory.

@@ -19,7 +19,10 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use super::facts::{Facts, InodeFact, Link, Witnesses};
+use super::{
+    facts::{Facts, InodeFact, Link, Witnesses},
+    table::Table,
+};
 use crate::{
     attribute::access_list::{self, Mended},
     directory::MOST_FAULTS,
@@ -154,9 +157,9 @@ impl Part {
 impl Gathered {
     /// Puts together what threads have read. What comes out does not depend on their number.
     fn join(&mut self, parts: Vec<Part>) {
-        let (mut links, mut lists) = (Vec::new(), Vec::new());
+        let (mut inodes, mut links, mut lists) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
-            self.facts.inodes.extend(part.inodes);
+            inodes.extend(part.inodes);
             self.attributes.extend(part.attributes);
             lists.extend(part.access_lists);
             self.lossy.extend(part.lossy);
@@ -168,30 +171,26 @@ impl Gathered {
         lists.sort_by_key(|(inode, _)| *inode);
         self.access_lists = lists.into_iter().flat_map(|(_, actions)| actions).collect();
         // Stable: of two entries or two pointers that say the same the later one counts, as one thread has read both.
-        links.sort_by(|(one, _), (other, _)| one.cmp(other));
-        links.dedup_by(|(next, of_next), (link, witnesses)| {
-            let is_same = next == link;
-            if is_same {
-                witnesses.add(of_next);
-            }
-            is_same
-        });
-        self.facts.links = links.into_iter().collect();
+        self.facts.links = Table::of(links, Witnesses::add);
+        self.facts.inodes = Table::of(inodes, |fact, later| *fact = *later);
     }
 
     /// Places of inodes that something names and that are not in use.
     fn find_places(&mut self, volume: &Volume) {
         let facts = &self.facts;
-        let named = facts.links.keys().flat_map(|link| [link.directory, link.inode]);
-        let missing: Vec<InodeNumber> = named
-            .chain([facts.root])
-            .chain(facts.metadata_root)
-            .filter(|inode| !facts.inodes.contains_key(inode))
-            .collect();
-        for inode in missing {
-            if self.facts.places.contains(&inode) {
-                continue;
+        let mut missing: BTreeSet<InodeNumber> =
+            [facts.root].into_iter().chain(facts.metadata_root).collect();
+        missing.retain(|root| !facts.inodes.contains_key(root));
+        let (mut directory, mut inode) = (0, 0);
+        for link in facts.links.keys() {
+            let ends = [(link.directory, &mut directory), (link.inode, &mut inode)];
+            for (number, near) in ends {
+                if facts.inodes.index_near(&number, near).is_none() {
+                    missing.insert(number);
+                }
             }
+        }
+        for inode in missing {
             if volume.geometry().split_inode_number(inode).is_none() {
                 continue;
             }

@@ -3,8 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`facts`] | what entries, parent pointers and inodes say |
+//! | [`table`] | a sorted list of them |
 //! | [`gather`] | reading all of it |
 //! | [`decide`] | the tree that keeps the most of it |
+//! | [`undisputed`] | what of it needs no decision |
 //! | [`rejection`] | why a name that some witness says is not in it |
 //! | [`strays`] | entries in blocks that no map leads to |
 //! | [`lost_and_found`] | the folder of what has no name |
@@ -16,4 +18,6 @@ pub(crate) mod gather;
 mod lost_and_found;
 pub(crate) mod rejection;
 pub(crate) mod strays;
+pub(crate) mod table;
+mod undisputed;
 pub(crate) mod write;

@@ -40,14 +40,17 @@ pub(crate) struct Stray {
     pub lsn: Lsn,
 }
 
-/// How many names of each inode are missing in a decision; inodes that have all of them are left out.
+/// How many names of each inode are missing in a decision; inodes that have all of them are left out, and so are undisputed ones.
 pub(super) fn missing_names(facts: &Facts, decision: &Decision) -> BTreeMap<InodeNumber, u32> {
     let mut names: BTreeMap<InodeNumber, u32> = BTreeMap::new();
     for inode in decision.links.values() {
         *names.entry(*inode).or_default() += 1;
     }
     let is_root = |inode: InodeNumber| inode == facts.root || Some(inode) == facts.metadata_root;
-    let in_use = facts.inodes.iter().filter(|(_, fact)| !fact.is_internal).map(|(inode, fact)| {
+    let disputed = facts.inodes.iter().enumerate();
+    let disputed =
+        disputed.filter(|(index, (_, fact))| !fact.is_internal && !decision.undisputed.has_inode(*index));
+    let in_use = disputed.map(|(_, (inode, fact))| {
         let is_directory = fact.file_type == FileType::Directory;
         let is_unlinked = fact.link_count == 0 && !is_directory;
         (
@@ -71,20 +74,20 @@ pub(super) fn missing_names(facts: &Facts, decision: &Decision) -> BTreeMap<Inod
     missing.filter(|(inode, missing)| *missing > 0 && !facts.partial.contains(inode)).collect()
 }
 
-/// Looks for names that are missing in a first decision, in all directory blocks of the device. `remade` are directories whose inodes or
-/// maps were made again: of all others a block that is not in the map is old.
-pub(crate) fn add(
+/// Decides about names. Those that are missing then are looked for in all directory blocks of the device. `remade` are directories whose
+/// inodes or maps were made again: of all others a block that is not in the map is old.
+pub(crate) fn decide_with(
     volume: &Volume,
     device: &dyn BlockDevice,
     remade: &BTreeSet<InodeNumber>,
     facts: &mut Facts,
-) {
+) -> Decision {
     let decision = Decision::of(facts);
     let missing = missing_names(facts, &decision);
     let is_remade =
         |directory: InodeNumber| remade.contains(&directory) || decision.directories.contains_key(&directory);
     if missing.is_empty() || remade.is_empty() && decision.directories.is_empty() {
-        return;
+        return decision;
     }
     let geometry = volume.geometry();
     let mut found: BTreeMap<Link, (Stray, Sector)> = BTreeMap::new();
@@ -123,11 +126,13 @@ pub(crate) fn add(
         }
     });
     leave_out_others_blocks(volume, &mut found);
-    for (link, (stray, _)) in found {
-        // The directory gets the entry only if it is chosen.
-        facts.links.entry(link.clone()).or_default();
-        facts.strays.insert(link, stray);
+    if found.is_empty() {
+        return decision;
     }
+    // The directory gets an entry only if it is chosen.
+    facts.links.add_missing(found.keys().cloned());
+    facts.strays = found.into_iter().map(|(link, (stray, _))| (link, stray)).collect();
+    Decision::of(facts)
 }
 
 /// The links of a decision that have no other witness.

@@ -30,7 +30,7 @@ use uxfs_volume::{
 
 use super::{
     decide::{Decision, NewDirectory},
-    facts::{Facts, Link, Witnesses},
+    facts::{Facts, Link},
     gather::Gathered,
     lost_and_found,
 };
@@ -87,15 +87,14 @@ impl Changes {
 
     fn find_directories(&mut self, facts: &Facts, decision: &Decision, work: &Work) {
         let mut parents: BTreeMap<InodeNumber, InodeNumber> = BTreeMap::new();
+        // No link of a directory is undisputed.
         for ((directory, _), inode) in &decision.links {
             parents.insert(*inode, *directory);
         }
         let mut changed: BTreeSet<InodeNumber> = decision.directories.keys().copied().collect();
         changed.extend(work.directories.iter().filter(|inode| facts.directory(**inode).is_some()));
-        for (link, witnesses) in &facts.links {
-            let place = (link.directory, link.name.clone());
-            let is_kept = decision.links.get(&place) == Some(&link.inode);
-            if witnesses.has_entry != is_kept {
+        for (index, (link, witnesses)) in facts.links.iter().enumerate() {
+            if witnesses.has_entry != decision.has_link(index, link) {
                 changed.insert(link.directory);
             }
         }
@@ -129,22 +128,36 @@ impl Changes {
             Some(fact) => Some(fact.generation),
             None => decision.directories.get(&directory).and_then(|new| new.generation),
         };
-        for ((directory, name), inode) in &decision.links {
-            let link = Link { directory: *directory, name: name.clone(), inode: *inode };
-            let witnesses = facts.links.get(&link).copied().unwrap_or_default();
-            let is_new = decision.directories.contains_key(inode) || gathered.attributes.contains_key(inode);
-            let cause = match witnesses.pointer_generation {
+        let mut set = |directory, name: &Name, inode: InodeNumber, found: Option<u32>, expected| {
+            let is_new =
+                decision.directories.contains_key(&inode) || gathered.attributes.contains_key(&inode);
+            let cause = match found {
                 _ if is_new => PointerCause::MadeAnew,
                 None => PointerCause::EntryAlone,
-                found if found != generation(*directory) => PointerCause::OtherGeneration,
-                Some(_) => continue,
+                found if found != expected => PointerCause::OtherGeneration,
+                Some(_) => return,
             };
-            self.pointers.entry(*inode).or_default().set.push((*directory, name.clone(), cause));
+            self.pointers.entry(inode).or_default().set.push((directory, name.clone(), cause));
+        };
+        for ((directory, name), inode) in &decision.links {
+            let link = Link { directory: *directory, name: name.clone(), inode: *inode };
+            let found = facts.links.get(&link).and_then(|witnesses| witnesses.pointer_generation);
+            set(*directory, name, *inode, found, generation(*directory));
         }
-        for (link, witnesses) in &facts.links {
+        let mut last = None;
+        let mut generation = |directory| match last {
+            Some((of, generation)) if of == directory => generation,
+            _ => last.insert((directory, generation(directory))).1,
+        };
+        for (index, (link, witnesses)) in facts.links.iter().enumerate() {
+            if decision.undisputed.has_link(index) {
+                let found = witnesses.pointer_generation;
+                set(link.directory, &link.name, link.inode, found, generation(link.directory));
+            }
+        }
+        for (index, (link, witnesses)) in facts.links.iter().enumerate() {
             let Some(found) = witnesses.pointer_generation else { continue };
-            let is_kept = decision.links.get(&(link.directory, link.name.clone())) == Some(&link.inode)
-                && Some(found) == generation(link.directory);
+            let is_kept = Some(found) == generation(link.directory) && decision.has_link(index, link);
             let has_fork = !gathered.attributes.contains_key(&link.inode);
             if !is_kept && has_fork {
                 let removed = (link.directory, link.name.clone(), found);
@@ -166,11 +179,11 @@ impl Changes {
             }
         }
         let new = decision.directories.keys().map(|inode| (*inode, 0));
-        let old = facts
-            .inodes
-            .iter()
-            .filter(|(_, fact)| !fact.is_internal)
-            .map(|(inode, fact)| (*inode, fact.link_count));
+        // What is undisputed has as many links as it counts.
+        let old = facts.inodes.iter().enumerate();
+        let old = old
+            .filter(|(index, (_, fact))| !fact.is_internal && !decision.undisputed.has_inode(*index))
+            .map(|(_, (inode, fact))| (*inode, fact.link_count));
         for (inode, found) in old.chain(new) {
             let names = counts.get(&inode).copied().unwrap_or(0);
             let expected = if is_directory(inode) { names.saturating_add(2) } else { names };
@@ -344,13 +357,7 @@ impl Writer<'_> {
 
     fn fill_directories(&mut self, directories: &BTreeMap<InodeNumber, InodeNumber>) -> Result<()> {
         for directory in directories.keys() {
-            let names: Vec<(&Name, InodeNumber)> = self
-                .decision
-                .links
-                .range((*directory, Name::default())..)
-                .take_while(|((of, _), _)| of == directory)
-                .map(|((_, name), inode)| (name, *inode))
-                .collect();
+            let names = self.decision.names_in(&self.gathered.facts, *directory);
             let new: Vec<NewName<'_>> = names
                 .iter()
                 .map(|(name, inode)| NewName { name, inode: *inode, file_type: self.file_type(*inode) })
@@ -362,35 +369,26 @@ impl Writer<'_> {
             }
             transaction.store_inode(&mut inode)?;
             transaction.commit()?;
-            self.report_directory(*directory, &names);
+            self.report_directory(*directory, names.len() as u64);
         }
         Ok(())
     }
 
-    fn report_directory(&mut self, directory: InodeNumber, names: &[(&Name, InodeNumber)]) {
+    fn report_directory(&mut self, directory: InodeNumber, names: u64) {
         let facts = &self.gathered.facts;
-        let from = Link { directory, name: Name::default(), inode: InodeNumber::new(0) };
-        let known: Vec<_> =
-            facts.links.range(from..).take_while(|(link, _)| link.directory == directory).collect();
-        let had = known.iter().filter(|(_, witnesses)| witnesses.has_entry);
-        let mut removed = 0;
-        for (link, _) in had {
-            if self.decision.links.get(&(directory, link.name.clone())) != Some(&link.inode) {
-                removed += 1;
-                let (name, inode) = (link.name.clone(), link.inode);
-                let because = self.decision.rejected.get(link).cloned();
-                self.actions.push(Action::NameRemoved { directory, name, inode, because });
+        let (mut removed, mut added) = (0, Vec::new());
+        for (index, link, witnesses) in facts.links_in(directory) {
+            match (witnesses.has_entry, self.decision.has_link(index, link)) {
+                (true, false) => {
+                    removed += 1;
+                    let (name, inode) = (link.name.clone(), link.inode);
+                    let because = self.decision.rejected.get(link).cloned();
+                    self.actions.push(Action::NameRemoved { directory, name, inode, because });
+                }
+                (false, true) => added.push(link),
+                _ => {}
             }
         }
-        let kept: BTreeSet<(&Name, InodeNumber)> = names.iter().copied().collect();
-        let is_added = |link: &Link, witnesses: &Witnesses| {
-            !witnesses.has_entry && kept.contains(&(&link.name, link.inode))
-        };
-        let added: Vec<&Link> = known
-            .iter()
-            .filter(|(link, witnesses)| is_added(link, witnesses))
-            .map(|(link, _)| *link)
-            .collect();
         let from_parent_pointers = added.len() as u64;
         // In a directory of which nothing is damaged, an entry that is missing contradicts the parent pointer.
         let is_sound =
@@ -403,7 +401,7 @@ impl Writer<'_> {
         self.actions.push(Action::Directory {
             inode: directory,
             is_any_unread: fact.is_none_or(|fact| fact.has_unread_entries),
-            names: names.len() as u64,
+            names,
             from_parent_pointers,
             removed,
         });

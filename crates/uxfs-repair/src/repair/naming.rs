@@ -12,7 +12,7 @@ use super::{
     work::Work,
 };
 use crate::{
-    names::{self, decide::Decision, facts::Link, write::Changes},
+    names::{self, facts::Link, write::Changes},
     opening::{self, OpeningOptions},
 };
 
@@ -44,8 +44,7 @@ impl Repair<'_> {
             _ => None,
         });
         let remade = remade.chain(work.directories.iter().copied()).collect();
-        names::strays::add(volume, self.original, &remade, &mut gathered.facts);
-        let decision = Decision::of(&gathered.facts);
+        let decision = names::strays::decide_with(volume, self.original, &remade, &mut gathered.facts);
         let changes = Changes::of(&gathered, &decision, work);
         if changes.is_empty(&decision, &gathered) {
             return Ok(());
