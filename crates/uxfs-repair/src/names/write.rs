@@ -433,6 +433,8 @@ impl Writer<'_> {
 
     fn change_pointers(&mut self, pointers: &BTreeMap<InodeNumber, PointerChanges>) -> Result<()> {
         let freed = &self.decision.unlinked;
+        // Loading a directory takes long where it is large, and neighbouring pointers mostly name the same one.
+        let mut last = None;
         for (number, changes) in pointers.iter().filter(|(number, _)| !freed.contains(number)) {
             let mut transaction = Transaction::begin(self.engine)?;
             let mut inode = transaction.load_inode(*number)?;
@@ -445,7 +447,11 @@ impl Writer<'_> {
                 self.actions.push(Action::ParentPointerRemoved { inode, directory, name, because });
             }
             for (directory, name, cause) in &changes.set {
-                let generation = transaction.load_inode(*directory)?.generation();
+                let generation = match last {
+                    Some((of, generation)) if of == *directory => generation,
+                    _ => transaction.load_inode(*directory)?.generation(),
+                };
+                last = Some((*directory, generation));
                 let pointer = ParentPointer { parent: *directory, generation, name };
                 unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
                 let is_unmarked = remove_unmarked(&mut transaction, &mut inode, &pointer)?;
