@@ -28,7 +28,7 @@ const MOST_HASHED_HOLES_BYTES: u64 = 16 << 30;
 /// Longest name of a file.
 const MOST_NAME_BYTES: usize = 255;
 /// What the name of a file ends with of which something is missing.
-const PARTIAL: &[u8] = b".partial";
+pub(crate) const PARTIAL: &[u8] = b".partial";
 
 /// What is written, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

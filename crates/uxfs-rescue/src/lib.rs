@@ -17,6 +17,7 @@
 //! | [`evidence`] | inodes and blocks that a repair or a check leaves in doubt |
 //! | [`judge`] | what can be had of one file |
 //! | [`choice`] | which paths are wanted |
+//! | [`taken_names`] | names that files of which something is missing do not get |
 //! | [`target`] | what a rescue needs of a directory or an archive |
 //! | [`deliver`] | one file to the target |
 //! | [`walk`] | the walks, in the order of what is best |
@@ -45,6 +46,7 @@ pub mod map;
 pub mod run;
 pub mod state;
 pub mod strays;
+pub mod taken_names;
 pub mod target;
 pub mod view;
 pub mod walk;

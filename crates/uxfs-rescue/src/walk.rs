@@ -36,6 +36,7 @@ use crate::{
     judge::{Judge, Judgement},
     run::{Report, Stop, Summary},
     state::{Record, State, Verdict},
+    taken_names::TakenNames,
     target::Target,
     view::{View, inode_of},
 };
@@ -104,6 +105,8 @@ struct Level<'a> {
     verdict: Verdict,
     /// Names of which nothing was found.
     lost: HashSet<Vec<u8>>,
+    /// Names that it has.
+    taken: TakenNames,
 }
 
 /// All that the walks share.
@@ -259,7 +262,10 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
             Walk::Last => !T::IS_ARCHIVE && self.made.contains(inode.number),
         };
         let (lost, path_bytes) = (HashSet::new(), self.path.len());
-        self.levels.push(Level { listing, inode, above_bytes, path_bytes, is_entered: false, verdict, lost });
+        let taken = TakenNames::default();
+        let level =
+            Level { listing, inode, above_bytes, path_bytes, is_entered: false, verdict, lost, taken };
+        self.levels.push(level);
         if is_wanted { self.enter() } else { Ok(()) }
     }
 
@@ -446,10 +452,9 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
 
     /// Names for the current path, which no other file of the directory has.
     fn names_here(&self) -> Names {
-        let directory = self.levels.last().map(|level| Arc::clone(&level.inode));
-        let volume = &self.view.volume;
+        let (level, volume) = (self.levels.last(), &self.view.volume);
         Names::new(&self.path, |name| {
-            directory.as_ref().is_some_and(|directory| !matches!(volume.lookup(directory, name), Ok(None)))
+            level.is_some_and(|level| level.taken.contain(volume, &level.inode, name))
         })
     }
 
