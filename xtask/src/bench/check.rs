@@ -1,6 +1,11 @@
 //! `cargo xtask bench check`: the check of a whole image, beside `xfs_repair -n`, and the repair where there is nothing to do.
+//! With `--damaged`, the repair of directories of growing size.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 use uxfs_testkit::judges::Judge;
@@ -31,6 +36,9 @@ pub struct Arguments {
     /// Memory for uxfs check
     #[arg(long, default_value = "256M")]
     memory: String,
+    /// Instead, zero a block of directories of 10,000, 100,000 and 1,000,000 names, and repair them, beside xfs_repair
+    #[arg(long)]
+    damaged: bool,
     /// Leave out xfs_repair, for images for which this machine has too little memory
     #[arg(long)]
     alone: bool,
@@ -39,8 +47,11 @@ pub struct Arguments {
 /// Runs all in turn, prints the figures of each run, and how they compare.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let uxfs = super::read::build()?;
+    if arguments.damaged {
+        return repair_directories(&uxfs, arguments);
+    }
     let image = match (arguments.bulk, arguments.mebibytes) {
-        (true, _) => fixtures::bulk_image(&uxfs, &arguments.directory, arguments.files)?,
+        (true, _) => fixtures::bulk_image(&uxfs, &arguments.directory, arguments.files, 1000)?,
         (false, 0) => fixtures::inodes_image(&arguments.directory, arguments.files)?,
         (false, mebibytes) => fixtures::tree_image(&arguments.directory, arguments.files, mebibytes << 20)?,
     };
@@ -60,6 +71,31 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     compare("uxfs check by xfs_repair -n", &checked, &judged);
     compare("uxfs repair by uxfs check", &repaired, &checked);
+    Ok(())
+}
+
+/// Repairs directories of growing size of which one block is zeroed: the time must grow with the names.
+fn repair_directories(uxfs: &Path, arguments: &Arguments) -> Result<()> {
+    for names in [10_000, 100_000, 1_000_000] {
+        let image = fixtures::bulk_image(uxfs, &arguments.directory, names, names)?;
+        let (mut judged, mut repaired) = (Vec::new(), Vec::new());
+        println!("{names} names");
+        for _ in 0..arguments.runs {
+            if !arguments.alone {
+                let damaged = fixtures::without_directory_block(&image)?;
+                let mut command = Judge::XfsRepair.command();
+                judged.push(report("xfs_repair", measure(command.arg(&damaged))?));
+            }
+            let damaged = fixtures::without_directory_block(&image)?;
+            let mut command = Command::new(uxfs);
+            repaired
+                .push(report("uxfs repair", measure(command.args(["repair", "--no-undo"]).arg(&damaged))?));
+            let mut command = Judge::XfsRepair.command();
+            crate::process::run(command.arg("-n").arg(&damaged))?;
+            fs::remove_file(&damaged)?;
+        }
+        compare("uxfs repair by xfs_repair", &repaired, &judged);
+    }
     Ok(())
 }
 

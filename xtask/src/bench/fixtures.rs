@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
@@ -24,11 +24,11 @@ pub fn inodes_image(directory: &Path, count: u32) -> Result<PathBuf> {
     make(directory, &format!("inodes-{count}"), 16 << 30, |root| fill_with_empty_files(root, count))
 }
 
-/// An image with `count` empty files in directories of 1,000, which uxfs makes of a manifest. Made once.
-pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32) -> Result<PathBuf> {
+/// An image with `count` empty files in directories of `names`, which uxfs makes of a manifest. Made once.
+pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32, names: u32) -> Result<PathBuf> {
     fs::create_dir_all(directory)?;
-    let image = directory.join(format!("bulk-{count}.img"));
-    let complete = directory.join(format!("bulk-{count}.complete"));
+    let image = directory.join(format!("bulk-{count}-{names}.img"));
+    let complete = directory.join(format!("bulk-{count}-{names}.complete"));
     if complete.exists() {
         return Ok(image);
     }
@@ -36,9 +36,9 @@ pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32) -> Result<PathBuf> 
     let manifest = directory.join("bulk.mtree");
     let mut lines = BufWriter::new(fs::File::create(&manifest)?);
     lines.write_all(b"#mtree\n/set type=file uid=0 gid=0 mode=0644 time=1700000000.0 size=0\n")?;
-    for directory in 0..count.div_ceil(1000) {
+    for directory in 0..count.div_ceil(names) {
         writeln!(lines, "./d{directory:05} type=dir mode=0755")?;
-        for file in 0..1000.min(count - directory * 1000) {
+        for file in 0..names.min(count - directory * names) {
             writeln!(lines, "./d{directory:05}/file-{file:04}")?;
         }
     }
@@ -53,6 +53,25 @@ pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32) -> Result<PathBuf> 
     fs::remove_file(&manifest)?;
     fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
     Ok(image)
+}
+
+/// A copy of an image with one block of directory entries zeroed, the one in the middle.
+pub fn without_directory_block(image: &Path) -> Result<PathBuf> {
+    const BLOCK_BYTES: u64 = 4096;
+    let damaged = image.with_extension("damaged");
+    run(Command::new("cp").arg("--sparse=always").arg(image).arg(&damaged))?;
+    let file = fs::File::options().read(true).write(true).open(&damaged)?;
+    let mut magic = [0; 4];
+    let mut found = Vec::new();
+    for start in (0..file.metadata()?.len()).step_by(BLOCK_BYTES as usize) {
+        file.read_exact_at(&mut magic, start)?;
+        if &magic == b"XDD3" {
+            found.push(start);
+        }
+    }
+    let middle = found.get(found.len() / 2).context("the image has no block of directory entries")?;
+    file.write_all_at(&[0; BLOCK_BYTES as usize], *middle)?;
+    Ok(damaged)
 }
 
 /// An image with a tree of about `count` files and `bytes` bytes of contents that do not compress: many small files,
