@@ -47,6 +47,12 @@ impl Volume {
 }
 
 impl<'a> AttributeReader<'a> {
+    /// Whether the attributes fill more than one block: then [`get`](Self::get) is quicker for a few of them than
+    /// [`visit`](Self::visit).
+    pub fn has_several_blocks(&self) -> bool {
+        self.blocks().is_some_and(|blocks| blocks.most_blocks() > 1)
+    }
+
     /// Leaves and nodes, where the attributes do not lie in the inode.
     pub(super) fn blocks(&self) -> Option<&ForkBlocks<'a>> {
         self.blocks.as_ref()

@@ -260,24 +260,39 @@ impl<'a> Reader<'a> {
     /// Looks for access control lists and the security context.
     fn read_attributes(&self, rows: &mut Rows, inode: &Inode, status: &mut Status) -> Result<(), Error> {
         let reader = self.volume.attributes(inode)?;
+        if reader.has_several_blocks() {
+            // There may be millions.
+            for name in [posix_acl::ACCESS_NAME, posix_acl::DEFAULT_NAME] {
+                if reader.get(Namespace::Trusted, name)?.is_some() {
+                    status.beside = Beside::List;
+                }
+            }
+            if let Some(value) = reader.get(Namespace::Security, CONTEXT_NAME)? {
+                self.show_context(rows, status, &value);
+            }
+            return Ok(());
+        }
         reader.visit(|attribute: &Attribute<'_>| {
             match (attribute.namespace, attribute.name) {
                 (Namespace::Trusted, posix_acl::ACCESS_NAME | posix_acl::DEFAULT_NAME) => {
                     status.beside = Beside::List;
                 }
                 (Namespace::Security, CONTEXT_NAME) => {
-                    if status.beside == Beside::Nothing {
-                        status.beside = Beside::Context;
-                    }
-                    if self.needs.contexts {
-                        let value = reader.value(&attribute.value)?;
-                        let text = value.strip_suffix(b"\0").unwrap_or(&value);
-                        status.context = Some(rows.keep(text.get(..CONTEXT_BYTES_MAX).unwrap_or(text)));
-                    }
+                    self.show_context(rows, status, &reader.value(&attribute.value)?);
                 }
                 _ => {}
             }
             Ok(std::ops::ControlFlow::Continue(()))
         })
+    }
+
+    fn show_context(&self, rows: &mut Rows, status: &mut Status, value: &[u8]) {
+        if status.beside == Beside::Nothing {
+            status.beside = Beside::Context;
+        }
+        if self.needs.contexts {
+            let text = value.strip_suffix(b"\0").unwrap_or(value);
+            status.context = Some(rows.keep(text.get(..CONTEXT_BYTES_MAX).unwrap_or(text)));
+        }
     }
 }
