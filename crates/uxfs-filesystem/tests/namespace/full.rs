@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use rustix::fs::statvfs;
-use uxfs_engine::{bulk::create::NewKind, engine::statistics::Statistics};
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, engine::statistics::Statistics};
 use uxfs_filesystem::{
     file::{Touch, space::SizeChange},
+    filesystem::FileSystem,
     inode::table::InodeHandle,
     operations::{create::NewFile, rename::RenameOptions},
 };
@@ -89,6 +90,7 @@ fn fill_and_empty(shape: &Shape, seed: u64) {
         fs.find(&directories[*which], name).unwrap();
     }
     let left = fs.statistics().free_blocks;
+    take_no_more_than_there_is(fs, &ballast, shape);
     for (which, name) in names {
         fs.unlink(&directories[which], &name).unwrap_or_else(|error| panic!("{shape}: {error}"));
     }
@@ -105,6 +107,18 @@ fn fill_and_empty(shape: &Shape, seed: u64) {
     assert_eq!(volume.judge("fill_and_empty"), 2);
     let what = format!("{shape}: {done} operations until {left} of {free} blocks were left");
     judges::judged("xfs_repair and the kernel", &what);
+}
+
+/// Attributes without a value leave what is kept for removing, like all that comes.
+fn take_no_more_than_there_is(fs: &FileSystem, file: &InodeHandle, shape: &Shape) {
+    // Names of ten bytes, with eight for the record of each.
+    let most = (fs.statistics().free_blocks + 2) * u64::from(fs.statistics().block_size_bytes) / 18;
+    let set = |number: u64| fs.set_xattr(file, format!("user.{number:010}").as_bytes(), b"", SetMode::Create);
+    let stored = (0..=most).take_while(|number| !is_full(&set(*number))).count() as u64;
+    assert!(stored <= most, "{shape}: {stored} attributes");
+    for number in 0..stored {
+        fs.remove_xattr(file, format!("user.{number:010}").as_bytes()).unwrap();
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl Operation {
             | Self::LinkInPlace
             | Self::RenameInPlace
             | Self::SetAttributes => 0,
-            Self::Rename | Self::Remap | Self::SetXattr { value_bytes: 0 } => kept_blocks / 2,
+            Self::Rename | Self::Remap => kept_blocks / 2,
             Self::Create { .. } | Self::Link | Self::SetXattr { .. } | Self::Allocate { .. } => {
                 kept_blocks.max(1)
             }
@@ -199,6 +199,8 @@ mod tests {
         assert_eq!(Operation::Remove.leaves(100), 0);
         assert_eq!(Operation::Rename.leaves(100), 50);
         assert_eq!(Operation::Link.leaves(100), 100);
+        // An empty value takes a name's room like any other.
+        assert_eq!(Operation::SetXattr { value_bytes: 0 }.leaves(100), 100);
         // What fits into blocks that are there may leave none.
         assert_eq!(Operation::LinkInPlace.blocks(&needs), 0);
         assert_eq!(Operation::RenameInPlace.blocks(&needs), Operation::Remove.blocks(&needs));
