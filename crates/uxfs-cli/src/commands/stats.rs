@@ -75,7 +75,7 @@ impl Arguments {
             let text = match (self.prometheus, json) {
                 (true, _) => prometheus(&snapshot),
                 (false, true) => format!("{}\n", document(&snapshot)),
-                (false, false) => table(&snapshot),
+                (false, false) => table(&snapshot, "since it was mounted"),
             };
             return print(&text);
         };
@@ -91,8 +91,8 @@ impl Arguments {
             let between = since(&now, &snapshot);
             let text = match json {
                 true => format!("{}\n", document(&between)),
-                false if is_terminal => format!("{CLEAR}{}", table(&between)),
-                false => format!("{}\n", table(&between)),
+                false if is_terminal => format!("{CLEAR}{}", table(&between, "in this interval")),
+                false => format!("{}\n", table(&between, "in this interval")),
             };
             print(&text)?;
             snapshot = now;
@@ -157,7 +157,8 @@ fn shown(time: Duration) -> String {
     }
 }
 
-fn table(snapshot: &Snapshot) -> String {
+/// `time` says what the counters belong to.
+fn table(snapshot: &Snapshot, time: &str) -> String {
     let counted = &snapshot.counted;
     let seconds = counted.uptime.as_secs_f64().max(1e-9);
     let mut text = String::new();
@@ -188,9 +189,11 @@ fn table(snapshot: &Snapshot) -> String {
             shown(Duration::from_nanos(times.most_nanoseconds)),
         );
     }
-    text.push('\n');
-    for (name, number) in snapshot.named() {
-        let _ = writeln!(text, "{:<32}{number:>16}", name.replace('_', " "));
+    for (heading, are_gauges) in [("now", true), (time, false)] {
+        let _ = writeln!(text, "\n{heading}");
+        for (name, number) in snapshot.named().filter(|(name, _)| is_gauge(name) == are_gauges) {
+            let _ = writeln!(text, "  {:<30}{number:>16}", name.replace('_', " "));
+        }
     }
     text
 }

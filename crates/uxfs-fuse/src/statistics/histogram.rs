@@ -85,15 +85,18 @@ impl Times {
         Duration::from_nanos(self.sum_nanoseconds.checked_div(self.count).unwrap_or(0))
     }
 
-    /// What was counted since. The longest is that of both together.
+    /// What was counted since. The longest is known where it is longer than all before; else the end of its bucket is given.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut buckets = self.buckets;
         buckets.iter_mut().zip(before.buckets).for_each(|(now, before)| *now = now.saturating_sub(before));
+        let last = buckets.iter().rposition(|count| *count > 0);
+        let end = last.map_or(0, |bucket| end_of_bucket(bucket).unwrap_or(u64::MAX));
+        let is_longest = self.most_nanoseconds > before.most_nanoseconds;
         Self {
             count: self.count.saturating_sub(before.count),
             sum_nanoseconds: self.sum_nanoseconds.saturating_sub(before.sum_nanoseconds),
-            most_nanoseconds: self.most_nanoseconds,
+            most_nanoseconds: if is_longest { self.most_nanoseconds } else { end.min(self.most_nanoseconds) },
             buckets,
         }
     }
@@ -102,6 +105,21 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_of_an_interval_is_not_that_of_the_time_before() {
+        let histogram = Histogram::default();
+        let longest_since = |before: &Times| histogram.now().since(before).most_nanoseconds;
+        let empty = histogram.now();
+        histogram.add(Duration::from_millis(30));
+        assert_eq!(longest_since(&empty), 30_000_000);
+        let before = histogram.now();
+        assert_eq!(longest_since(&before), 0);
+        histogram.add(Duration::from_micros(5));
+        assert_eq!(longest_since(&before), 8000);
+        histogram.add(Duration::from_millis(31));
+        assert_eq!(longest_since(&before), 31_000_000);
+    }
 
     #[test]
     fn times_fall_into_buckets_that_double() {
