@@ -60,6 +60,8 @@ const fn magic(name: &'static str, offset_bytes: u64, bytes: &'static [u8]) -> M
     Magic { name, offset_bytes, bytes }
 }
 
+/// The name of our own.
+pub const XFS: &str = "an XFS file system";
 const LUKS: &str = "encrypted data (LUKS)";
 const BITLOCKER: &str = "encrypted data (BitLocker)";
 const RAID: &str = "a member of a RAID (md)";
@@ -67,7 +69,7 @@ const LVM: &str = "a physical volume (LVM)";
 
 /// Magic numbers at fixed places. Formats that others contain come after them.
 const MAGICS: &[Magic] = &[
-    magic("an XFS file system", 0, b"XFSB"),
+    magic(XFS, 0, b"XFSB"),
     magic("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
     magic("a btrfs file system", 0x1_0040, b"_BHRfS_M"),
     magic(

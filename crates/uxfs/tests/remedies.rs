@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use uxfs_testkit::{image::memory_folder, judges::Judge, require};
 
-use crate::common::{text, uxfs};
+use crate::common::{succeeds, text, uxfs};
 
 fn made(folder: &Path, name: &str, options: &[&str]) -> String {
     let image = folder.join(name);
@@ -66,4 +66,16 @@ fn nothing_destructive_is_advised_and_each_command_has_its_own_remedy() {
         );
     }
     assert!(uxfs(&["ls", "--ignore-log", &elsewhere]).status.success());
+}
+
+#[test]
+fn an_image_that_is_named_as_an_archive_is_told_from_one() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, new) = (folder.path().join("old"), folder.path().join("new"));
+    succeeds(&["mkfs", "--size", "300M", text(&image)]);
+    let output = uxfs(&["mkfs", "--size", "300M", "--from", text(&image), text(&new)]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("it seems to hold an XFS file system: uxfs extract "), "{words}");
+    assert!(!new.exists());
 }

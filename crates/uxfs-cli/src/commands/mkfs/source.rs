@@ -1,6 +1,8 @@
 //! The source of a new file system, and options for filling it: the part of the command line that mkfs.xfs does not have.
 
 use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -10,13 +12,14 @@ use std::{
 };
 
 use uxfs_block::cache::pressure::default_budget_bytes;
+use uxfs_partition::signature;
 use uxfs_populate::{MEMORY_SHARE, Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
     container::{self, Form, Platform, Reference},
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
-    error::{Shown, SourceError, TextFault},
+    error::{ArchiveFault, Shown, SourceError, TextFault},
     host_names::HostNames,
     labels::Labels,
     manifest::{Overlay, Unmatched},
@@ -331,9 +334,32 @@ impl From<SourceError> for Failure {
             SourceError::Text { fault: TextFault::UnknownName { .. }, .. } => {
                 failure.with_remedy("--owner-names DIR takes names from DIR/passwd and DIR/group")
             }
+            SourceError::Archive { archive, fault: ArchiveFault::Checksum { .. }, offset: 0..=512 } => {
+                match held_instead_of_archive(archive) {
+                    Some(held) => failure.with_remedy(&held),
+                    None => failure,
+                }
+            }
             _ => failure,
         }
     }
+}
+
+/// What a file that is no archive seems to hold, and how its files are reached.
+fn held_instead_of_archive(file: &Shown) -> Option<String> {
+    let path = Path::new(OsStr::from_bytes(&file.0));
+    let file = uxfs_block::engine::open_plain(path).ok()?;
+    let held =
+        signature::find(file.metadata().ok()?.len(), |offset, bytes| file.read_exact_at(bytes, offset));
+    let name = held.ok()??.name;
+    let way = match name {
+        signature::XFS => format!(
+            ": uxfs extract {} --tar - | uxfs mkfs --from - makes an image of its files",
+            path.display()
+        ),
+        _ => String::new(),
+    };
+    Some(format!("it seems to hold {name}{way}"))
 }
 
 impl From<PopulateError> for Failure {
