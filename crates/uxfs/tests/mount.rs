@@ -260,6 +260,19 @@ impl<'p> Foreground<'p> {
 }
 
 #[test]
+fn a_mount_in_the_foreground_ends_with_its_command_however_it_ends() {
+    let place = Place::new();
+    let mut foreground = Foreground::new(&place, "rw");
+    fs::write(place.file(), [7; 100_000]).unwrap();
+    foreground.child.kill().unwrap();
+    foreground.child.wait().unwrap();
+    wait_for_the_end(&place.image);
+    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(text(&place.directory)));
+    repair_is_silent(&place.image).unwrap();
+    assert!(succeeds(&["cat", text(&place.image), "/file"]) == "\u{7}".repeat(100_000));
+}
+
+#[test]
 fn requests_are_told_one_by_one_if_asked_for() {
     require!(Judge::Kernel);
     let place = Place::new();

@@ -83,7 +83,10 @@ impl Mounted {
     }
 
     /// Starts the process that unmounts when this one ends.
-    pub(super) fn guard(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The program that unmounts is not installed; the system.
+    pub fn guard(&mut self) -> io::Result<()> {
         let missing =
             |name: &str| io::Error::new(io::ErrorKind::NotFound, format!("{name} is not installed"));
         let find = |name| programs::find(name).ok_or_else(|| missing(name));

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// The same as -o partition=
     #[arg(long, value_name = "N|LABEL|UUID")]
     partition: Option<String>,
-    /// Stay in the foreground
+    /// Stay in the foreground; the mount ends with this command, however it ends
     #[arg(short, long)]
     foreground: bool,
     /// I/O engine

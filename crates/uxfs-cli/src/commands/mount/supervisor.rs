@@ -90,6 +90,10 @@ pub fn run(
     if !mounted.warnings().is_empty() {
         log::tell(Level::Warning, &format!("warning: {}", mounted.warnings()));
     }
+    if arguments.foreground && !options.has_automatic_unmount {
+        // Where no program is installed that unmounts, a killed command leaves the mount.
+        let _ = mounted.guard();
+    }
     let teller = Teller::of(mounted.unique_id());
     let watched = watch(awaited, options, &mut mounted, &mut server, (&link, &interrupt));
     drop(link);
