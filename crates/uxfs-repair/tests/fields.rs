@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use uxfs_repair::Finding;
-use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_findings};
+use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, seeds::Part, verdict::repair_findings};
 
 use crate::common::{
     damages::{Damage, FIELDS, UNSEEN},
@@ -18,23 +18,29 @@ fn fields_are_found_and_repaired_in_place() {
     let only = std::env::var("UXFS_FIELDS").unwrap_or_default();
     let chosen: Vec<&Damage> =
         FIELDS.iter().chain(UNSEEN).filter(|damage| damage.name.contains(&only)).collect();
-    let wrong = try_all(&chosen, |damage, image| wrong_with(damage, image));
+    // What xfs_repair says before a repair does not change with ours.
+    let part = Part::of_run(3);
+    let cases: Vec<(&Damage, bool)> =
+        chosen.into_iter().enumerate().map(|(number, damage)| (damage, part.has(number))).collect();
+    let wrong =
+        try_all(&cases, |(damage, is_judged_before), image| wrong_with(damage, *is_judged_before, image));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
+fn wrong_with(damage: &Damage, is_judged_before: bool, image: &Path) -> Vec<String> {
     let Damage { name, image: golden, commands, expected, action } = damage;
     let mut wrong = Vec::new();
     GoldenImage::lean(golden).unwrap().unpack_to(image).unwrap();
     plant(image, commands);
-    let judged = repair_findings(image).unwrap();
+    let objections = is_judged_before.then(|| repair_findings(image).unwrap());
+    let is_unseen = UNSEEN.iter().any(|unseen| unseen.name == *name);
     let findings = findings_of(image);
     let mut numbers: Vec<u16> = findings.iter().map(Finding::number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
-    if numbers != *expected || judged.is_empty() != UNSEEN.iter().any(|unseen| unseen.name == *name) {
-        wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {:#?}", judged.first()));
+    if numbers != *expected || objections.as_ref().is_some_and(|lines| lines.is_empty() != is_unseen) {
+        wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {objections:#?}"));
     }
     let staged = repair_image(image);
     let done: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();

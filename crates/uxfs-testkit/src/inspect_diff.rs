@@ -44,12 +44,20 @@ impl Report {
     }
 }
 
-/// Compares every structure of the image at `path`, which `device` reads. Of structures that look alike and are very
-/// many, `step` > 1 takes each `step`-th.
+/// Which structures of a kind are compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// The first so many.
+    pub first: usize,
+    /// Beyond them each so-many-th.
+    pub step: usize,
+}
+
+/// Compares the structures of the image at `path`, which `device` reads. Of those of one kind it takes what `choice` says.
 ///
 /// # Errors
 /// The image cannot be walked or `xfs_db` cannot be run.
-pub fn compare(device: &dyn BlockDevice, path: &Path, step: usize) -> Result<Report> {
+pub fn compare(device: &dyn BlockDevice, path: &Path, choice: Choice) -> Result<Report> {
     let (geometry, instances) = structures::list(device)?;
     let database = XfsDb::new(path);
     let mut report = Report::default();
@@ -59,7 +67,7 @@ pub fn compare(device: &dyn BlockDevice, path: &Path, step: usize) -> Result<Rep
         .filter(|instance| {
             let count = seen.entry(instance.structure.name()).or_default();
             *count += 1;
-            *count <= BATCH || (*count).is_multiple_of(step)
+            *count <= choice.first || (*count).is_multiple_of(choice.step)
         })
         .collect();
     for batch in chosen.chunks(BATCH) {

@@ -2,11 +2,19 @@
 //!
 //! `cargo xtask test` gives each commit a seed of its own (`UXFS_RUN_SEED`), so that runs differ and a commit can be tried again. `UXFS_SEED`
 //! repeats what a failed test did. Without both, a test does the same each time.
+//!
+//! Of a long list of fixed cases a run of all tests tries a part ([`Part`]), another for each commit; a test that is run alone tries all.
 
 use std::env;
 
 /// The seed of a run of all tests.
 pub const RUN_VARIABLE: &str = "UXFS_RUN_SEED";
+/// Runs of all tests try all cases of all lists where it is set.
+const EVERY_CASE_VARIABLE: &str = "UXFS_EVERY_CASE";
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().and_then(|text| text.parse().ok())
+}
 
 /// A seed that prints itself when the test that holds it panics.
 #[derive(Debug)]
@@ -18,7 +26,6 @@ pub struct Seed {
 impl Seed {
     /// `UXFS_SEED`, else `default` mixed with the seed of the run, else `default`.
     pub fn from_environment(test: &'static str, default: u64) -> Self {
-        let number = |variable| env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
         // Short enough to be typed.
         let of_run = |run: u64| Random::new(run ^ default.rotate_left(32)).next_u64() >> 32;
         let value = number("UXFS_SEED").or_else(|| number(RUN_VARIABLE).map(of_run)).unwrap_or(default);
@@ -41,6 +48,32 @@ impl Drop for Seed {
         if std::thread::panicking() {
             eprintln!("{}: failed with UXFS_SEED={}", self.test, self.value);
         }
+    }
+}
+
+/// The cases of a list that a run tries: one in so many, each in turn as seeds go by.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    one_in: usize,
+    offset: usize,
+}
+
+impl Part {
+    /// One case in `one_in`, drawn by the seed of the run. All of them outside a run of all tests, and with `UXFS_EVERY_CASE`.
+    pub fn of_run(one_in: usize) -> Self {
+        match number(RUN_VARIABLE) {
+            Some(run) if env::var_os(EVERY_CASE_VARIABLE).is_none() => Self::drawn(one_in, run),
+            _ => Self { one_in: 1, offset: 0 },
+        }
+    }
+
+    fn drawn(one_in: usize, run: u64) -> Self {
+        Self { one_in, offset: Random::new(run).index(one_in) }
+    }
+
+    /// Whether the case at `index` of the list is tried.
+    pub fn has(self, index: usize) -> bool {
+        (index + self.offset).is_multiple_of(self.one_in)
     }
 }
 
@@ -82,5 +115,18 @@ impl Random {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_many_runs_are_the_whole() {
+        let tried = |run| (0..30).filter(move |index| Part::drawn(3, run).has(*index));
+        assert!((0..50).all(|run| tried(run).count() == 10));
+        let all: std::collections::BTreeSet<usize> = (0..50).flat_map(tried).collect();
+        assert_eq!(all.len(), 30);
     }
 }

@@ -3,7 +3,7 @@
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_testkit::{
     golden::GoldenImage,
-    inspect_diff,
+    inspect_diff::{self, Choice},
     judges::{self, Judge},
 };
 
@@ -22,8 +22,11 @@ fn every_structure_of_the_golden_images_reads_as_xfs_db_reads_it() {
         let path = image.unpacked().unwrap();
         let device = SyncDevice::open_read_only(&path, 0).unwrap();
         // The same tree in another geometry has been compared.
-        let step = if image.is_lean() && step > 1 { 8 * step } else { step };
-        let report = inspect_diff::compare(&device, &path, step).unwrap();
+        let choice = match image.is_lean() && step > 1 {
+            true => Choice { first: 48, step: 8 * step },
+            false => Choice { first: 256, step },
+        };
+        let report = inspect_diff::compare(&device, &path, choice).unwrap();
         let (values, structures) = (report.values(), report.structures());
         println!("{}: {values} values of {structures} structures", image.name());
         judges::judged(

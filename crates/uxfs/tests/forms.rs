@@ -14,7 +14,9 @@ use uxfs_testkit::{
     image::{self, memory_folder},
     judges::Judge,
     mount::{Access, LoopMount},
-    require, sparse,
+    require,
+    seeds::Part,
+    sparse,
 };
 
 use crate::common;
@@ -185,7 +187,7 @@ fn the_library_and_xfs_info_read_all_forms() {
     }
 }
 
-/// Each golden image in one of the forms: in turn one of qcow2 and one that is compressed.
+/// A part of the golden images, each in one of the forms: in turn one of qcow2 and one that is compressed.
 #[test]
 fn golden_images_are_listed_in_all_forms() {
     require!(Judge::QemuImg, Judge::Pzstd, Judge::Xz, Judge::Bgzip);
@@ -195,7 +197,8 @@ fn golden_images_are_listed_in_all_forms() {
         disks.iter().copied().filter(|way| !["qcow2-512", "qcow2-ahead"].contains(&way.name)).collect();
     let mut images: Vec<_> = GoldenImage::all().unwrap().into_iter().map(GoldenImage::into_lean).collect();
     images.push(GoldenImage::dirty_log());
-    for (number, image) in images.iter().enumerate() {
+    let part = Part::of_run(3);
+    for (number, image) in images.iter().enumerate().filter(|(number, _)| part.has(*number)) {
         let plain = image.unpacked().unwrap();
         let expected = run(&["ls", "-lR", "IMAGE"], &[], &plain, None);
         // To compress terabytes of holes takes hours; tables of small clusters, or made ahead, are large.

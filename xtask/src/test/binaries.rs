@@ -29,12 +29,21 @@ pub enum Listed {
     Own,
 }
 
-/// Builds the test binaries of the workspace and the program that they run. Returns the compiler's warnings too, lints among them
-/// (`xtask/rustc`).
+/// What was built.
+#[derive(Debug, Default)]
+pub struct Built {
+    pub binaries: Vec<Binary>,
+    /// Of the compiler and of Clippy (`xtask/rustc`).
+    pub warnings: Vec<String>,
+    /// Files of compiled libraries of the workspace, as `deps/libuxfs_format-0123456789abcdef.rmeta`.
+    pub libraries: Vec<PathBuf>,
+}
+
+/// Builds the test binaries of the workspace and the program that they run.
 ///
 /// # Errors
 /// Something does not build.
-pub fn build(cargo: &OsStr, workspace: &Path) -> Result<(Vec<Binary>, Vec<String>)> {
+pub fn build(cargo: &OsStr, workspace: &Path) -> Result<Built> {
     let mut command = Command::new(cargo);
     command.args([
         "test",
@@ -51,7 +60,11 @@ pub fn build(cargo: &OsStr, workspace: &Path) -> Result<(Vec<Binary>, Vec<String
     ensure!(output.status.success(), "{}{command:?}: {}", said(), output.status);
     let binaries: Vec<Binary> = printed.lines().filter_map(binary_of).collect();
     ensure!(!binaries.is_empty(), "{command:?} named no test binary");
-    Ok((binaries, printed.lines().filter_map(diagnostic_of).collect()))
+    Ok(Built {
+        binaries,
+        warnings: printed.lines().filter_map(diagnostic_of).collect(),
+        libraries: printed.lines().filter_map(|line| library_of(line, workspace)).collect(),
+    })
 }
 
 /// The compiler's diagnostic in one of cargo's messages.
@@ -72,6 +85,18 @@ fn binary_of(line: &str) -> Option<Binary> {
     let is_integration = message["target"]["kind"].as_array()?.iter().any(|kind| kind == "test");
     let name = if is_integration { format!("{package}/{target}") } else { package.to_owned() };
     Some(Binary { name, package_folder, program })
+}
+
+/// The file of the workspace's library in one of cargo's messages.
+fn library_of(line: &str, workspace: &Path) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_ours = Path::new(message["manifest_path"].as_str()?).starts_with(workspace);
+    let is_library = message["target"]["kind"].as_array()?.iter().any(|kind| kind == "lib");
+    if !is_ours || !is_library || message["profile"]["test"] == true {
+        return None;
+    }
+    let files = message["filenames"].as_array()?;
+    files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".rmeta")).map(PathBuf::from)
 }
 
 impl Binary {
@@ -115,6 +140,19 @@ mod tests {
         assert_eq!(binary_of(&line(false, "\"/t/uxfs\"")), None);
         assert_eq!(binary_of(&line(true, "null")), None);
         assert_eq!(binary_of(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn libraries_of_the_workspace_are_documented() {
+        let line = |manifest: &str, kind: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"{manifest}","target":{{"kind":["{kind}"]}},"profile":{{"test":false}},"filenames":["/t/libb.rlib","/t/deps/libb-1.rmeta"]}}"#
+            )
+        };
+        let found = |line: &str| library_of(line, Path::new("/w"));
+        assert_eq!(found(&line("/w/crates/b/Cargo.toml", "lib")), Some("/t/deps/libb-1.rmeta".into()));
+        assert_eq!(found(&line("/registry/b/Cargo.toml", "lib")), None);
+        assert_eq!(found(&line("/w/crates/b/Cargo.toml", "example")), None);
     }
 
     #[test]

@@ -1,7 +1,14 @@
-//! What must hold beside the tests: format, lints, policy, documentation and its examples. Cargo's part runs while the tests do, which wait
-//! for disks most of the time.
+//! What must hold beside the tests: format, policy, documentation and its examples. The documentation is made while the tests run, which
+//! wait for disks part of the time. Clippy's lints come with the build (`xtask/rustc`).
 
-use std::{ffi::OsStr, io::Read, path::Path, process::Command, time::Instant};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 use anyhow::{Context, Result};
 
@@ -33,58 +40,93 @@ pub fn quick(cargo: &OsStr, workspace: &Path) -> Result<()> {
 /// All that needs the compiler. Each step's output is kept, and given where it failed.
 ///
 /// # Errors
-/// Cargo cannot be run.
-pub fn thorough(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command)) -> Result<Report> {
+/// Cargo or rustdoc cannot be run.
+pub fn thorough(
+    cargo: &OsStr,
+    workspace: &Path,
+    libraries: Vec<PathBuf>,
+    set_up: impl Fn(&mut Command),
+) -> Result<Report> {
     let mut report = Report::default();
-    let mut step = |name: &str, arguments: &[&str], flags: &[(&str, &str)]| -> Result<String> {
-        let started = Instant::now();
-        let mut command = Command::new(cargo);
-        command.args(arguments).current_dir(workspace).envs(flags.iter().copied());
-        set_up(&mut command);
-        let (passed, printed) = quietly(&mut command)?;
-        let word = if passed { "" } else { ": FAILED" };
-        println!("         {name} ({:.1} s){word}", started.elapsed().as_secs_f64());
+    let started = Instant::now();
+    for arguments in
+        libraries.iter().map(|library| arguments_of(library)).chain([program_arguments(&libraries)])
+    {
+        let arguments = arguments?;
+        let (passed, printed) = quietly(&mut documentation(workspace, &arguments))?;
         if !passed {
-            report.failures.push(format!("{name}:\n{printed}"));
+            report.failures.push(format!("documentation:\n{printed}"));
         }
-        Ok(printed)
-    };
-    step(
-        "lints",
-        // Tests were linted when they were built.
-        &[
-            "clippy",
-            "-q",
-            "--release",
-            "--workspace",
-            "--lib",
-            "--bins",
-            "--examples",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ],
-        &[],
-    )?;
-    let document =
-        ["doc", "--quiet", "--release", "--workspace", "--no-deps", "--document-private-items", "--locked"];
-    // Reuses Clippy's build: with the same wrapper and arguments Cargo finds all crates fresh.
-    let sysroot = process::read(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace))?;
-    let clippy = format!("{}/bin/clippy-driver", sysroot.trim_end());
-    let flags = [
-        ("RUSTDOCFLAGS", "-D warnings"),
-        ("RUSTC_WORKSPACE_WRAPPER", &*clippy),
-        ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
-    ];
-    step("documentation", &document, &flags)?;
-    let examples = step(
-        "examples in the documentation",
-        &["test", "--release", "--workspace", "--doc", "--locked"],
-        &[],
-    )?;
-    report.documentation_tests = counts(&examples);
+    }
+    report.say("documentation", started);
+    let started = Instant::now();
+    let mut command = Command::new(cargo);
+    command.args(["test", "--release", "--workspace", "--doc", "--locked"]).current_dir(workspace);
+    set_up(&mut command);
+    let (passed, printed) = quietly(&mut command)?;
+    if !passed {
+        report.failures.push(format!("examples in the documentation:\n{printed}"));
+    }
+    report.say("examples in the documentation", started);
+    report.documentation_tests = counts(&printed);
     Ok(report)
+}
+
+impl Report {
+    fn say(&self, step: &str, started: Instant) {
+        let word = if self.failures.iter().any(|failure| failure.starts_with(&format!("{step}:"))) {
+            ": FAILED"
+        } else {
+            ""
+        };
+        println!("         {step} ({:.1} s){word}", started.elapsed().as_secs_f64());
+    }
+}
+
+/// With which arguments rustc compiled a library: `xtask/rustc` keeps them beside it.
+fn arguments_of(library: &Path) -> Result<String> {
+    let name = library.file_stem().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("lib").unwrap_or(&name);
+    let file = library.with_file_name(format!("{name}.arguments"));
+    fs::read_to_string(&file).with_context(|| {
+        let package = name.rsplit_once('-').map_or(name, |(package, _)| package).replace('_', "-");
+        format!("no {}: cargo clean --release --package {package} has it made again", file.display())
+    })
+}
+
+/// Those of this program, which no library holds: the newest.
+fn program_arguments(libraries: &[PathBuf]) -> Result<String> {
+    let folder = libraries.first().and_then(|library| library.parent()).context("no library was built")?;
+    let mut newest = None;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with("xtask-")
+            && Path::new(&name).extension() == Some("arguments".as_ref())
+        {
+            newest = newest.max(Some((entry.metadata()?.modified()?, entry.path())));
+        }
+    }
+    let (_, file) = newest.context("xtask was compiled without xtask/rustc")?;
+    Ok(fs::read_to_string(file)?)
+}
+
+/// rustdoc with the arguments of rustc, private items included: against the libraries that tests use, where `cargo doc` would check all of
+/// them and what they depend on once more.
+fn documentation(workspace: &Path, arguments: &str) -> Command {
+    let mut command = Command::new("rustdoc");
+    command.args(["--document-private-items", "-D", "warnings", "--out-dir", "target/doc"]);
+    // The first one is rustc.
+    let mut arguments = arguments.lines().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--out-dir" {
+            arguments.next();
+        } else if !["--emit=", "--error-format=", "--json="].iter().any(|start| argument.starts_with(start)) {
+            command.arg(argument);
+        }
+    }
+    command.current_dir(workspace);
+    command
 }
 
 /// Runs to the end; both outputs as one text.
@@ -115,6 +157,15 @@ fn counts(printed: &str) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rustdoc_gets_what_rustc_was_given() {
+        let arguments = "rustc\n--crate-name\na\nsrc/lib.rs\n--emit=link\n--error-format=json\n--json=x\n--out-dir\n/t\n--extern\nb=/t/b";
+        let command = documentation(Path::new("/w"), arguments);
+        let given: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+        let ours = ["--document-private-items", "-D", "warnings", "--out-dir", "target/doc"];
+        assert_eq!(given, [&ours[..], &["--crate-name", "a", "src/lib.rs", "--extern", "b=/t/b"]].concat());
+    }
 
     #[test]
     fn examples_are_counted() {

@@ -7,7 +7,7 @@
 //! | [`processes`] | running them, several processes at a time |
 //! | [`events`] | what a test binary reports while it runs |
 //! | [`times`] | times of tests, kept in a file |
-//! | [`lints`] | format, lints, policy, documentation |
+//! | [`lints`] | format, policy, documentation; Clippy's lints come with the build |
 
 mod binaries;
 mod events;
@@ -33,7 +33,7 @@ use uxfs_block::self_checks;
 use uxfs_testkit::{image, judges as kit, seeds};
 
 use self::{
-    binaries::{Binary, Listed},
+    binaries::{Binary, Built, Listed},
     events::Ended,
     processes::Outcome,
     times::Times,
@@ -74,11 +74,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let judges = scope.spawn(|| judges::set_up(&directory));
         let built = binaries::build(&cargo, &workspace);
         println!("{:5} s  built", started.elapsed().as_secs());
+        let libraries = built.as_ref().map(|built| built.libraries.clone());
+        let lints = libraries.ok().filter(|_| is_whole);
         let lints =
-            (is_whole && built.is_ok()).then(|| scope.spawn(|| lints::thorough(&cargo, &workspace, set_up)));
+            lints.map(|libraries| scope.spawn(|| lints::thorough(&cargo, &workspace, libraries, set_up)));
         let judges = judges.join().expect("it does not panic");
         let test = || -> Result<(Vec<Outcome>, Vec<String>)> {
-            let (binaries, warnings) = built?;
+            let Built { binaries, warnings, .. } = built?;
             match judges {
                 Err(error) if !is_required => println!("{error:#}"),
                 judges => judges?,
@@ -91,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     });
     let ((outcomes, warnings), mut lints) = (outcomes?, lints.transpose()?.unwrap_or_default());
     if is_whole {
-        lints.failures.extend(warnings.into_iter().map(|warning| format!("lints of tests:\n{warning}")));
+        lints.failures.extend(warnings.into_iter().map(|warning| format!("lints:\n{warning}")));
     }
     if arguments.times {
         if is_whole {
