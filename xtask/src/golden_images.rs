@@ -19,7 +19,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make images anew (all, or those named): needs root, the judges and a kernel with XFS
+    /// Rebuild images (all, or those named): needs root, the judges and a kernel with XFS
     Make {
         /// Which; all where none is named
         names: Vec<String>,

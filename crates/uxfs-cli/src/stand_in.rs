@@ -76,7 +76,7 @@ pub(crate) fn may_help(error: &Error) -> bool {
             let is_first = corruption.structure == Structure::Superblock
                 && corruption.location.sector.is_none_or(|sector| sector.get() == 0);
             // An image that was not finished has no contents, one that was cut off lacks more than its superblock, and with a log that
-            // was made anew the superblock is not the only one ahead of it.
+            // was rebuilt the superblock is not the only one ahead of it.
             let is_other = matches!(
                 corruption.fault,
                 Fault::Superblock(

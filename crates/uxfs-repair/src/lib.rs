@@ -25,7 +25,7 @@
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
 //! | [`new_log`] | a new, clean log |
-//! | [`repair`](mod@repair) | the repair: passes of checking and making anew, in an overlay |
+//! | [`repair`](mod@repair) | the repair: passes of checking and rebuilding, in an overlay |
 //! | `btree` | any btree, block by block; a sound btree from sorted records |
 //! | [`geometry`] | the geometry of a file system without any superblock |
 //! | `superblock` | the copies of the superblock |

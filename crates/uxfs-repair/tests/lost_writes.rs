@@ -70,7 +70,7 @@ fn swap(image: &Path, random: &mut Random) -> Vec<(Instance, Vec<u8>)> {
     while swapped.len() < PAIRS * 2 && all.len() > 1 {
         let one = all.swap_remove(random.index(all.len()));
         let is_partner = |other: &Instance| {
-            // Of one extent map only the first damaged block is found: the map is made anew.
+            // Of one extent map only the first damaged block is found: the map is rebuilt.
             let is_same_map = one.structure == Structure::ExtentMap && other.owner == one.owner;
             other.structure == one.structure && other.pieces[0].1 == one.pieces[0].1 && !is_same_map
         };
@@ -281,7 +281,7 @@ fn empty(path: &Path) {
 }
 
 /// The headers of all groups are gone, and with them what says whose blocks are whose; the log has a block of an extent map that comes back only
-/// after the group was made anew once. What lies in its extents must not be written over by then.
+/// after the group was rebuilt once. What lies in its extents must not be written over by then.
 #[test]
 fn a_group_that_is_made_anew_twice_writes_over_nothing() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);

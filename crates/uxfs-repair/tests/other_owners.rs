@@ -56,7 +56,7 @@ fn realtime_sections_and_quotas_stay_as_they_are() {
     judge("quotas", &image, None);
 }
 
-/// The blocks of a realtime btree with several levels are not known: a group that may have them is not made anew.
+/// The blocks of a realtime btree with several levels are not known: a group that may have them is not rebuilt.
 #[test]
 fn nothing_is_repaired_beside_blocks_that_are_not_known() {
     require!(Judge::Mkfs, Judge::XfsDb);

@@ -26,7 +26,7 @@ const DAMAGES: &[Damage] = &[
      &["-u 1", "-u 2", "-u 3", "-u 4", "-u 5", "-u 6"]),
     ("size", &["inode 132750", "write -d core.size 4096"], &[93], &["clear the size of quota inode 132750"], &["-u 7"]),
     ("no-file", &["sb 0", "write -d uquotino 131"], &[72, 91, 93],
-     &["name inode 132750", "allocation group 0 anew", "count inodes and blocks", "forget inode 131"], &[]),
+     &["name inode 132750", "btrees of allocation group 0", "recount inodes and free blocks", "forget inode 131"], &[]),
 ];
 
 #[test]

@@ -344,7 +344,7 @@ fn a_file_is_whole_or_called_partial() {
     let golden = GoldenImage::lean("default").unwrap();
     let expected = without_places(golden.manifest().unwrap());
     let (mut whole, mut partial) = (0, 0);
-    // 0: the roots of all reverse maps, and the headers that lead to them. Groups are made anew before their files can be looked at.
+    // 0: the roots of all reverse maps, and the headers that lead to them. Groups are rebuilt before their files can be looked at.
     for (of_map, of_owners) in [(1, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (1, 0), (4, 0)] {
         golden.unpack_to(&image).unwrap();
         let map = format!("addr u3.bmbt.ptrs[{of_map}]");

@@ -1,7 +1,7 @@
 //! A device that never fails to be read: what cannot be read is zeros, and noted.
 //!
 //! Structures with a checksum do not survive zeros in their place, so that a damaged structure and one in a bad sector are the same to
-//! the layers above: both are made anew from other witnesses. Contents have no checksum: a copy of them asks
+//! the layers above: both are rebuilt from other witnesses. Contents have no checksum: a copy of them asks
 //! [`unreadable_in`](RescueDevice::unreadable_in) afterwards.
 //!
 //! Invariants:

@@ -2,13 +2,13 @@
 //!
 //! | a repair | makes of the inode |
 //! |---|---|
-//! | took its core from the log alone; made an extent map, a group, a directory or names anew from a second witness | nothing: that witness said all of it |
-//! | made a directory anew in which names were missing, or of which entries could not be read | inferred: names of files that are lost, too, are not known |
-//! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or made attributes anew from those that could be read | inferred |
+//! | took its core from the log alone; rebuilt an extent map, a group, a directory or names from a second witness | nothing: that witness said all of it |
+//! | rebuilt a directory in which names were missing, or of which entries could not be read | inferred: names of files that are lost, too, are not known |
+//! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or rebuilt attributes from those that could be read | inferred |
 //! | removed a name of an inode that is still there | inferred, the directory: the name may have been right |
-//! | found fewer blocks than the inode counts; made a directory anew without parent pointers | partial |
+//! | found fewer blocks than the inode counts; rebuilt a directory without parent pointers | partial |
 //! | had blocks of other files, although its flag says that it has none | inferred |
-//! | without a reverse map: counted the blocks of an inode anew, had blocks that others had or that were free | inferred |
+//! | without a reverse map: recounted the blocks of an inode, had blocks that others had or that were free | inferred |
 //! | believed one witness of a name against another, or an old directory block | inferred |
 //! | gave up a log | perhaps older: every inode |
 //! | kept it although the log has a newer change of it | perhaps older |

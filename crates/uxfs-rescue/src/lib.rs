@@ -27,7 +27,7 @@
 //! Invariants:
 //! 1. Nothing is written to the image.
 //! 2. A file is called whole only if all its bytes were read from blocks that its extent map gives, no block of them is known to be
-//!    unreadable or claimed by something else, and every structure that describes it passed a check or was made anew from a second
+//!    unreadable or claimed by something else, and every structure that describes it passed a check or was rebuilt from a second
 //!    witness that says all of it; and no log that was not replayed in full may hold a newer change of it.
 //! 3. A regular file has its name in the target only when it is complete; before, and for good where a part is missing, it is called
 //!    `NAME.partial`.

@@ -33,7 +33,7 @@ const COMPLETIONS: [(&str, &str); 4] = [
     ("_uxfs", "usr/share/zsh/site-functions/_uxfs"),
     ("uxfs.fish", "usr/share/fish/vendor_completions.d/uxfs.fish"),
 ];
-/// Lays the tree out in a folder, which is made anew.
+/// Lays the tree out in a folder, which is rebuilt.
 pub fn lay_out(program: &Path, root: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(root);
     install(program, &root.join("usr/bin/uxfs"), 0o755)?;

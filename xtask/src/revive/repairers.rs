@@ -15,7 +15,7 @@ use uxfs_testkit::{
     verdict::findings_in,
 };
 
-/// How often `xfs_repair` is run at most. A first run that makes a tree anew may leave work for a second.
+/// How often `xfs_repair` is run at most. A first run that rebuilds a tree may leave work for a second.
 const MOST_RUNS: u32 = 4;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 

@@ -36,7 +36,7 @@ use crate::repair::{
     stage::Stage,
 };
 
-/// Makes the extent maps among those of `inodes` anew that the reverse map is believed against. `log` is the device with the log as it
+/// Rebuilds the extent maps among those of `inodes` that the reverse map is believed against. `log` is the device with the log as it
 /// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum. `undecided` gets the forks of which nothing tells. Gives whether there were any.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ pub(crate) struct Written {
     pub is_whole: bool,
 }
 
-/// Makes the extent maps of these inodes anew. Gives the regular files of which something is missing. Inodes that cannot be read are left
+/// Rebuilds the extent maps of these inodes. Gives the regular files of which something is missing. Inodes that cannot be read are left
 /// out. `unread`: inodes of which the reverse map does not say all.
 pub(crate) fn rebuild(
     volume: &Volume,

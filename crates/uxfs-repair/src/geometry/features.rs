@@ -163,7 +163,7 @@ impl FeatureEvidence {
         bits.set(RoCompatible::FREE_INODE_BTREE, self.free_inode_index > 0);
         bits.set(RoCompatible::REVERSE_MAP_BTREE, self.has_reverse_map());
         bits.set(RoCompatible::REFLINK, self.reference_count > 0);
-        // Without headers either is right: they are made anew.
+        // Without headers either is right: they are rebuilt.
         let has_counts =
             if self.inode_headers == 0 { self.free_inode_index > 0 } else { self.inode_btree_counts > 0 };
         bits.set(RoCompatible::INODE_BTREE_COUNTS, has_counts && self.free_inode_index > 0);

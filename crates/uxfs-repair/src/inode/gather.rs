@@ -136,7 +136,7 @@ pub(crate) fn change_core(
     // Inodes lie in whole sectors.
     let sector = Sector::new(sector.get() + offset_bytes / 512);
     let mut bytes = vec![0; geometry.inode_size()];
-    // What cannot be read is written anew.
+    // What cannot be read is rewritten.
     let _ = stage.read_at(sector, &mut bytes);
     let Some((core_bytes, forks)) = bytes.split_at_mut_checked(InodeCore::SIZE_BYTES) else { return Ok(()) };
     if let Some(core) = InodeCore::prefix_of_mut(core_bytes) {

@@ -202,7 +202,7 @@ fn mend_by_extents(core: &mut InodeCore, inode: &Inode, volume: &Volume) -> Vec<
 }
 
 /// Takes blocks from the last extent of a symbolic link that has more than its target takes. Whose they are the groups tell, which are
-/// made anew where they contradict.
+/// rebuilt where they contradict.
 fn trim_symlink(core: &mut InodeCore, forks: &mut [u8], geometry: &Geometry) -> bool {
     let is_remote = core.file_type() == Some(FileType::SymbolicLink)
         && core.fork_format(Fork::Data) == Some(ForkFormat::Extents);

@@ -108,7 +108,7 @@ impl Rebuilder<'_> {
         if is_data_known && are_attributes_known {
             return Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Log)));
         }
-        // A fork that is made anew comes second: the other one must be sound for it to be read.
+        // A fork that is rebuilt comes second: the other one must be sound for it to be read.
         if !are_attributes_known {
             self.clear_attributes(number)?;
         }

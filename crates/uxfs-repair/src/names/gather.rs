@@ -30,7 +30,7 @@ use crate::{
     repair::{action::Action, work::Work},
 };
 
-/// An attribute of an inode whose attribute fork is made anew.
+/// An attribute of an inode whose attribute fork is rebuilt.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptAttribute {
     pub namespace: Namespace,

@@ -1,7 +1,7 @@
 //! Directories, parent pointers, attributes and link counts as decided.
 //!
-//! First, inodes are changed as they lie on disk: directories that are made again or made anew become empty ones, damaged attribute
-//! forks become empty. Then the groups are made anew from what is left, so that the blocks of the old directories are free. Then names
+//! First, inodes are changed as they lie on disk: directories that are made again or rebuilt become empty ones, damaged attribute
+//! forks become empty. Then the groups are rebuilt from what is left, so that the blocks of the old directories are free. Then names
 //! are added by the engine that every change of a file system uses.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ use crate::{
 /// Changes that follow from a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Directories that are made anew, each with the directory above it.
+    /// Directories that are rebuilt, each with the directory above it.
     pub directories: BTreeMap<InodeNumber, InodeNumber>,
     /// Parent pointers to be set and to be removed, by inode.
     pointers: BTreeMap<InodeNumber, PointerChanges>,
@@ -203,7 +203,7 @@ impl Changes {
             .collect()
     }
 
-    /// Empties what is made anew. Gives whether anything was changed.
+    /// Empties what is rebuilt. Gives whether anything was changed.
     pub fn write_inodes(
         &self,
         volume: &Volume,

@@ -43,7 +43,7 @@ pub use map_witness::MapWitness;
 /// Why a parent pointer is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointerCause {
-    /// The inode or its attribute fork was made anew.
+    /// The inode or its attribute fork was rebuilt.
     MadeAnew,
     /// It had another generation of the directory.
     OtherGeneration,
@@ -141,7 +141,7 @@ pub enum Action {
         /// The copy's group.
         group: AgNumber,
     },
-    /// The counters of the superblock are computed anew.
+    /// The counters of the superblock are recomputed.
     Counters,
     /// The log is replayed.
     LogReplayed {
@@ -195,7 +195,7 @@ pub enum Action {
         /// The old one could not be read or replayed.
         is_unread: bool,
     },
-    /// Headers, free list and btrees of a group are made anew from its inodes and their extents.
+    /// Headers, free list and btrees of a group are rebuilt from its inodes and their extents.
     Group {
         /// Which group.
         group: AgNumber,
@@ -298,7 +298,7 @@ pub enum Action {
         /// What was wrong first.
         fault: InodeFault,
     },
-    /// A free inode is made anew.
+    /// A free inode is rebuilt.
     FreeInode {
         /// The inode.
         inode: InodeNumber,
@@ -391,7 +391,7 @@ pub enum Action {
         /// The inode.
         inode: InodeNumber,
     },
-    /// The extent map of a fork is made anew from the reverse map.
+    /// The extent map of a fork is rebuilt from the reverse map.
     ExtentMap {
         /// The inode.
         inode: InodeNumber,
@@ -454,7 +454,7 @@ pub enum Action {
         /// Now.
         expected: u32,
     },
-    /// A directory is made anew from its entries and from the parent pointers that name it.
+    /// A directory is rebuilt from its entries and from the parent pointers that name it.
     Directory {
         /// The directory.
         inode: InodeNumber,
@@ -467,7 +467,7 @@ pub enum Action {
         /// Entries of it could not be read: names that no parent pointer tells are lost.
         is_any_unread: bool,
     },
-    /// The attribute fork of an inode is made anew.
+    /// The attribute fork of an inode is rebuilt.
     Attributes {
         /// The inode.
         inode: InodeNumber,
@@ -540,7 +540,7 @@ pub enum Action {
         directory: InodeNumber,
         /// The name.
         name: Name,
-        /// Why; `None` where it is set anew with the right generation.
+        /// Why; `None` where it is set again with the right generation.
         because: Option<Rejection>,
     },
     /// A damaged quota record is made right.

@@ -2,7 +2,7 @@
 //!
 //! Blocks may be shared by the data forks of regular files whose inodes say so, and by nothing else. Of several forks that have the same
 //! blocks, one loses them if the reverse map names another there, or if a structure of the group lies there. The maps of the losers are
-//! made anew from the reverse map. Where nothing tells, the fork with the lowest inode number keeps the blocks, the report says that it is
+//! rebuilt from the reverse map. Where nothing tells, the fork with the lowest inode number keeps the blocks, the report says that it is
 //! a guess, and the others keep all else of their maps.
 
 use std::{
@@ -242,7 +242,7 @@ impl Known {
     }
 }
 
-/// Makes the maps of the losers anew: from the reverse map alone where it tells, else without the contested blocks. Gives the regular files of which something is missing.
+/// Rebuilds the maps of the losers: from the reverse map alone where it tells, else without the contested blocks. Gives the regular files of which something is missing.
 ///
 /// # Errors
 /// The device.

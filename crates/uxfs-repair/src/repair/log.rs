@@ -1,7 +1,7 @@
 //! A log that is dirty, damaged, or behind the metadata.
 //!
 //! A dirty log is recovered as a mount recovers it. Where damage prevents that, its buffers and inodes are put in place, and what its
-//! intents would still have done follows from the rest of the repair, which makes free space, owners and reference counts anew.
+//! intents would still have done follows from the rest of the repair, which rebuilds free space, owners and reference counts.
 //! Then, and where the log itself cannot be read, a [new log](crate::new_log) is written.
 
 use uxfs_engine::options::MountOptions;

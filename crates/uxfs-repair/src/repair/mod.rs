@@ -1,7 +1,7 @@
 //! Repair of a whole file system: witnesses first, decisions second, changes last.
 //!
 //! ```text
-//! check ─▶ work: which objects contradict others ─▶ each is made anew from its witnesses, in the stage ─▶ check the stage …
+//! check ─▶ work: which objects contradict others ─▶ each is rebuilt from its witnesses, in the stage ─▶ check the stage …
 //!     until nothing is found ─▶ the caller carries the stage to the device
 //! ```
 //!
@@ -16,7 +16,7 @@
 //! | here | the passes |
 //! | [`action`] | what a repair does, in sentences and as fields |
 //! | [`weighing`] | which witness is believed: one table for all objects |
-//! | [`work`] | which objects have to be made anew |
+//! | [`work`] | which objects have to be rebuilt |
 //! | [`bit_flips`] | structures with a few changed bits |
 //! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
@@ -234,7 +234,7 @@ struct Repair<'r> {
     actions: Vec<Action>,
     /// Regular files of which something is missing, and that still have their names.
     partial: BTreeSet<InodeNumber>,
-    /// Inodes of which groups were made anew without all extents: what the new reverse maps say of them is not all.
+    /// Inodes of which groups were rebuilt without all extents: what the new reverse maps say of them is not all.
     unread: BTreeSet<InodeNumber>,
     /// Symbolic links that were given up.
     given_up: BTreeSet<InodeNumber>,
@@ -434,7 +434,7 @@ impl<'r> Repair<'r> {
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
     }
 
-    /// Gives whether there were any that could be made anew.
+    /// Gives whether there were any that could be rebuilt.
     fn rebuild_extent_maps(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         if work.extent_maps.is_empty() {
             return Ok(false);
@@ -504,7 +504,7 @@ impl<'r> Repair<'r> {
         Ok(())
     }
 
-    /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
+    /// Blocks of files and inodes that need not be rebuilt: wrong fields, blocks that the log has. Gives whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
         let log = self.log();
@@ -558,7 +558,7 @@ impl<'r> Repair<'r> {
         Ok(is_mended || self.settle_unproved(volume, stage, work)?)
     }
 
-    /// Blocks of the extent maps of these inodes that need not be made anew. Gives whether there were any.
+    /// Blocks of the extent maps of these inodes that need not be rebuilt. Gives whether there were any.
     fn mend_extent_maps(
         &mut self,
         volume: &Volume,

@@ -11,9 +11,9 @@ pub enum Phase {
         /// How many visits of inodes there will be.
         inodes: u64,
     },
-    /// It visits all inodes and makes groups anew.
+    /// It visits all inodes and rebuilds groups.
     Space,
-    /// It makes names anew.
+    /// It rebuilds names.
     Names,
 }
 

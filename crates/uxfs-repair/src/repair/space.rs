@@ -66,7 +66,7 @@ pub(super) struct Sources<'s> {
     pub unproved: &'s BTreeSet<InodeNumber>,
     /// An earlier step has rebuilt a group.
     pub is_reverse_map_remade: bool,
-    /// Groups are made anew although nothing tells all extents of some inodes.
+    /// Groups are rebuilt although nothing tells all extents of some inodes.
     pub may_lack_extents: bool,
 }
 
@@ -76,13 +76,13 @@ pub(super) struct Repaired {
     /// Regular files of which something is missing.
     pub partial: BTreeSet<InodeNumber>,
     /// Inodes whose extents no reverse map tells, and whose extent maps cannot be read to their ends: what they have would become free.
-    /// Where there are any, groups were made anew only if they may lack extents.
+    /// Where there are any, groups were rebuilt only if they may lack extents.
     pub unread: BTreeSet<InodeNumber>,
     /// Inodes kept with a wrong checksum. If there are any, no group has been rebuilt: other witnesses of their extents come first.
     pub unproved: BTreeSet<InodeNumber>,
 }
 
-/// Makes the groups of `work` anew, and what is wrong with inodes.
+/// Rebuilds the groups of `work`, and what is wrong with inodes.
 pub(super) fn repair(
     sources: Sources<'_>,
     stage: &Stage,
@@ -170,7 +170,7 @@ struct Gathering<'g> {
     /// Of inodes that are gone.
     witnesses: Witnesses,
     work: &'g Work,
-    /// Groups to be made anew.
+    /// Groups to be rebuilt.
     groups: BTreeSet<AgNumber>,
     /// What inodes have that needed a decision.
     seen: Seen<'g>,
@@ -235,7 +235,7 @@ impl Gathering<'_> {
         self.rebuild_groups(contents)
     }
 
-    /// Makes groups anew, unless there are blocks that two have: then only the maps of those that have them wrongly.
+    /// Rebuilds groups, unless there are blocks that two have: then only the maps of those that have them wrongly.
     fn rebuild_groups(mut self, mut contents: Vec<GroupFound>) -> Result<Repaired> {
         if !self.unproved.is_empty() {
             return Ok(self.repaired(BTreeSet::new()));

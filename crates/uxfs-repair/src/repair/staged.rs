@@ -34,7 +34,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Sectors of the device that could not be read. Those that hold metadata are written anew.
+    /// Sectors of the device that could not be read. Those that hold metadata are rewritten.
     pub fn unreadable_sectors(&self) -> u64 {
         self.filled.bad_sectors()
     }

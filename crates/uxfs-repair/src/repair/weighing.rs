@@ -219,7 +219,7 @@ pub const TABLE: [Weighing; 43] = [
     row(
         Rule::FileBlock,
         "a damaged block of a directory, an attribute fork, an extent map or a symbolic link",
-        "the log, where it has all bytes in use, or bytes that give the checksum on disk; a target, a value or a leaf of attributes whose checksum alone is wrong, as it is; else the object is made anew",
+        "the log, where it has all bytes in use, or bytes that give the checksum on disk; a target, a value or a leaf of attributes whose checksum alone is wrong, as it is; else the object is rebuilt",
         "the checksum proves that the bytes are the old ones",
     ),
     row(
@@ -275,7 +275,7 @@ pub const TABLE: [Weighing; 43] = [
     row(
         Rule::PointerGeneration,
         "a parent pointer with another generation of its directory",
-        "it counts, after those with the right generation, and is set anew",
+        "it counts, after those with the right generation, and is set again",
         "the number of a directory is used again only after it was removed, which is rarer than a damaged field",
     ),
     row(

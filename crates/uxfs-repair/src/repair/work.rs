@@ -1,4 +1,4 @@
-//! Which objects a repair has to make anew, from the findings of a check.
+//! Which objects a repair has to rebuild, from the findings of a check.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ use crate::{
 /// More inodes ahead of the log than these are right, and the log is wrong.
 const MOST_INODES_AHEAD: u64 = 16;
 
-/// Objects that must be made anew.
+/// Objects that must be rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Work {
     /// The superblock of group 0.
@@ -98,7 +98,7 @@ pub(crate) struct Work {
     pub quota: QuotaWork,
     /// Names, parent pointers or link counts contradict each other.
     pub names: bool,
-    /// The device is too short, or the geometry wrong: nothing may be made anew by it.
+    /// The device is too short, or the geometry wrong: nothing may be rebuilt by it.
     pub is_without_geometry: bool,
     /// There are findings that no repair exists for yet.
     pub others: u64,
@@ -125,7 +125,7 @@ impl Work {
         self.absurd_lsns.sort_by_key(|(_, location)| (location.sector, location.inode));
     }
 
-    /// Whether inodes or groups have to be made anew.
+    /// Whether inodes or groups have to be rebuilt.
     pub fn has_space_work(&self) -> bool {
         self.inodes
             || !self.groups.is_empty()
@@ -145,7 +145,7 @@ impl Work {
         }
     }
 
-    /// Whether names or attributes have to be made anew.
+    /// Whether names or attributes have to be rebuilt.
     pub fn has_name_work(&self) -> bool {
         self.names || !self.directories.is_empty() || !self.attributes.is_empty()
     }

@@ -1,4 +1,4 @@
-//! `uxfs repair`: makes what contradicts something else anew.
+//! `uxfs repair`: rebuilds what contradicts something else.
 //!
 //! | module | holds |
 //! |---|---|
@@ -34,7 +34,7 @@ use crate::{
 /// Arguments of `uxfs repair`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each damaged structure is made anew from what else says the same: groups from inodes and their extents, \
+    after_help = "Each damaged structure is rebuilt from what else says the same: groups from inodes and their extents, \
     directories from their entries and from the parent pointers of their files. The repaired file system is checked before \
     anything is written; where something would be left, nothing is. A dirty log is replayed first. What is written \
     over is kept in an undo file: uxfs undo takes the repair back.\n\

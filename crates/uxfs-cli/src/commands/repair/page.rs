@@ -57,7 +57,7 @@ pub(super) fn print(
         (Certainty::Loss, "lost, or moved to lost+found"),
         (Certainty::Guess, "guessed"),
         (Certainty::Restored, "brought back"),
-        (Certainty::Computed, "computed anew"),
+        (Certainty::Computed, "recomputed"),
     ];
     for (certainty, words) in words {
         let counts = objects_of(staged, certainty);

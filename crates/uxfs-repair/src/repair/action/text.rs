@@ -73,7 +73,7 @@ impl Action {
                 "write the root of the metadata directory tree into the superblock of group 0: inode {inode}"
             ),
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
-            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
+            Self::Counters => f.write_str("recount inodes and free blocks for the superblock"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
             Self::LogReplayedInPart { transactions, intents } => write!(
                 f,
@@ -89,11 +89,11 @@ impl Action {
                 write!(f, "write a new log, in cycle {cycle}; the old one cannot be used")
             }
             Self::Group { group, chunks_without_index: 0 } => {
-                write!(f, "make the headers and btrees of allocation group {group} anew")
+                write!(f, "rebuild the headers and btrees of allocation group {group}")
             }
             Self::Group { group, chunks_without_index } => write!(
                 f,
-                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
+                "rebuild the headers and btrees of allocation group {group}; {chunks_without_index} inode chunks were found by searching"
             ),
             Self::InodeChunk { group, first } => {
                 write!(
@@ -194,17 +194,17 @@ impl Action {
                         "from what names it and the reverse map; owner, permissions, times and size are guesses"
                     }
                 };
-                write!(f, "make inode {inode} again {source}")
+                write!(f, "recreate inode {inode} {source}")
             }
             Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
-            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
+            Self::FreeInode { inode } => write!(f, "reinitialize free inode {inode}"),
             Self::FilePartial { inode } => {
                 write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
             }
             Self::SymlinkLost { inode } => {
                 write!(f, "give symbolic link {inode} up: its target cannot be read")
             }
-            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
+            Self::RealtimeInode { inode } => write!(f, "recreate realtime inode {inode}, empty"),
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             _ => Ok(()),
         }
@@ -270,12 +270,12 @@ impl Action {
                 let fork = name_of(*fork);
                 write!(
                     f,
-                    "make the extent map of the {fork} fork of inode {inode} anew, with {extents} extents"
+                    "rebuild the extent map of the {fork} fork of inode {inode}, with {extents} extents"
                 )
             }
             Self::ExtentMapOverruled { inode, fork, extents, by } => write!(
                 f,
-                "make the extent map of the {} fork of inode {inode} anew as the reverse map has it, with {extents} extents: {} agrees with that",
+                "rebuild the extent map of the {} fork of inode {inode} as the reverse map has it, with {extents} extents: {} agrees with that",
                 name_of(*fork),
                 by.subject()
             ),
@@ -309,7 +309,7 @@ impl Action {
                 )
             }
             Self::Attributes { inode, attributes, is_any_lost } => {
-                write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")?;
+                write!(f, "rebuild the attributes of inode {inode}; {attributes} could be read")?;
                 if *is_any_lost { f.write_str(", others could not") } else { Ok(()) }
             }
             Self::AccessList { inode, removed: None } => {
@@ -327,7 +327,7 @@ impl Action {
         match self {
             Self::Directory { inode, names, from_parent_pointers, removed, .. } => write!(
                 f,
-                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
+                "rebuild directory {inode} with {names} names, {from_parent_pointers} of them known by parent pointers only; \
                  {removed} names were removed"
             ),
             Self::NameRemoved { directory, name, inode, .. } => {
@@ -379,10 +379,7 @@ impl Action {
                         )
                     }
                     RecordSource::Nothing => {
-                        write!(
-                            f,
-                            "make the quota record of {owner} {id} in inode {inode} anew, without limits"
-                        )
+                        write!(f, "rebuild the quota record of {owner} {id} in inode {inode}, without limits")
                     }
                 }
             }
