@@ -17,19 +17,30 @@ use uxfs_format::{
 };
 use uxfs_repair::repair::{Staged, action::Action};
 use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, sparse::Contents,
-    verdict::repair_is_silent,
+    golden::GoldenImage,
+    image::memory_folder,
+    judges::Judge,
+    require,
+    sparse::Contents,
+    verdict::{repair_findings, repair_is_silent},
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
 use crate::common;
-use crate::common::{plant, repair_image, repair_image_without_log, stage, write_staged};
+use crate::common::{findings_of, plant, repair_image, repair_image_without_log, stage, write_staged};
 
-/// A golden image with one more file, which `fill` fills.
+/// The golden image `default` with one more file, which `fill` fills.
 fn with_file(fill: impl FnOnce(&FileSystem, &InodeHandle)) -> (TempDir, std::path::PathBuf, InodeNumber) {
+    with_file_in("default", fill)
+}
+
+fn with_file_in(
+    golden: &str,
+    fill: impl FnOnce(&FileSystem, &InodeHandle),
+) -> (TempDir, std::path::PathBuf, InodeNumber) {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = folder.path().join("image");
-    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
+    GoldenImage::lean(golden).unwrap().unpack_to(&image).unwrap();
     let options = OpenOptions { writable: true, ..OpenOptions::default() };
     let device = Arc::new(SyncDevice::open(&image, &options).unwrap());
     let file_system = FileSystem::mount_logged(device, &MountOptions::default()).unwrap();
@@ -148,6 +159,32 @@ fn an_attribute_that_is_marked_as_a_parent_pointer_stays() {
         assert!(attributes_of(&image, inode) == before, "{entry}: {:#?}", staged.actions);
         repair_is_silent(&image).unwrap();
         sound.write(&image).unwrap();
+    }
+}
+
+/// A single bit in an inode or a leaf of a file system without parent pointers.
+#[test]
+fn a_mark_without_the_feature_is_found_and_goes() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    for (count, place) in [(2, "a.sfattr.list[0].parent"), (18, "entries[3].parent")] {
+        let (_folder, image, inode) = with_file_in("no-parent", |file_system, file| {
+            for number in 0..count {
+                let (name, value) = (format!("user.attr{number}"), format!("value {number} of its own"));
+                file_system.set_xattr(file, name.as_bytes(), value.as_bytes(), SetMode::Upsert).unwrap();
+            }
+        });
+        let before = attributes_of(&image, inode);
+        assert_eq!(before.len(), count);
+        let block = if place.starts_with("entries") { &["ablock 0"][..] } else { &[] };
+        let (inode_command, change) = (format!("inode {inode}"), format!("write -d {place} 1"));
+        plant(&image, &[&[&*inode_command][..], block, &[&*change]].concat());
+        assert_ne!(repair_findings(&image).unwrap(), Vec::<String>::new(), "{place}");
+        let findings = findings_of(&image);
+        assert!(findings.len() == 1, "{place}: {findings:#?}");
+        let staged = repair_image_without_log(&image);
+        assert!(staged.remaining.is_empty(), "{place}: {:#?}", staged.remaining);
+        assert!(attributes_of(&image, inode) == before, "{place}: {:#?}", staged.actions);
+        repair_is_silent(&image).unwrap();
     }
 }
 

@@ -34,6 +34,9 @@ pub enum ParentPointerFault {
     /// The header, which has the form of every header.
     #[error(transparent)]
     Header(#[from] HeaderFault),
+    /// A mark without the feature.
+    #[error("the file system has no parent pointers")]
+    WithoutFeature,
     /// Values have one size.
     #[error("value is {length_bytes} bytes long, not 12")]
     Length {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use uxfs_format::{
     attribute::{
         leaf::{LeafBlock, LeafValue},
-        parent_pointer::ParentRecord,
+        parent_pointer::{ParentPointerFault, ParentRecord},
         posix_acl::PosixAcl,
         remote,
     },
@@ -168,11 +168,10 @@ impl Attributes<'_, '_> {
 
     fn parent_pointer(&mut self, name: &[u8], value: &[u8]) {
         let geometry = self.context.volume.geometry();
-        if !geometry.features.has_parent_pointers() {
-            return;
-        }
-        let record = ParentRecord::verify(value, geometry).and_then(|()| ParentRecord::parse(value));
-        match record {
+        let has_feature = geometry.features.has_parent_pointers();
+        let record = has_feature.then_some(()).ok_or(ParentPointerFault::WithoutFeature);
+        let record = record.and_then(|()| ParentRecord::verify(value, geometry));
+        match record.and_then(|()| ParentRecord::parse(value)) {
             Ok(record) => {
                 let directory = InodeNumber::new(record.inode.get());
                 let generation = record.generation.get();

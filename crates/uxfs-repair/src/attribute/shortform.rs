@@ -1,4 +1,4 @@
-//! A list of attributes inside an inode of which a single field is wrong.
+//! A list of attributes inside an inode of which a single field is wrong, or which has parent pointers where the file system has none.
 //!
 //! The lengths of all names and values, the number of attributes and the size of the list add up: so a wrong one follows from the others.
 //! Where both lengths of an attribute could be the wrong one, the one is changed that leaves a name of letters, and else that of the
@@ -32,7 +32,7 @@ struct Change {
 /// Corrects the field. Gives whether the list is sound with it.
 pub(crate) fn mend(fork: &mut [u8], geometry: &Geometry) -> bool {
     if Shortform::verify(fork).is_ok() {
-        return false;
+        return !geometry.features.has_parent_pointers() && clear_marks(fork);
     }
     let Some(header) = ShortformHeader::prefix_of(fork) else { return false };
     let (total, count) = (usize::from(header.total_size_bytes.get()), usize::from(header.count));
@@ -57,6 +57,23 @@ pub(crate) fn mend(fork: &mut [u8], geometry: &Geometry) -> bool {
         *place = before;
     }
     false
+}
+
+/// Takes the mark of a parent pointer from all attributes of a sound list. Gives whether there was one.
+fn clear_marks(fork: &mut [u8]) -> bool {
+    let count = ShortformHeader::prefix_of(fork).map_or(0, |header| header.count);
+    let (mut start, mut is_changed) = (ShortformHeader::SIZE_BYTES, false);
+    for _ in 0..count {
+        let Some([name_length, value_length, flags]) =
+            fork.get_mut(start..).and_then(<[u8]>::first_chunk_mut)
+        else {
+            break;
+        };
+        start += HEAD_BYTES + usize::from(*name_length) + usize::from(*value_length);
+        is_changed |= *flags & AttributeFlags::PARENT.bits() != 0;
+        *flags &= !AttributeFlags::PARENT.bits();
+    }
+    is_changed
 }
 
 /// Ends the list behind the attributes that are counted.

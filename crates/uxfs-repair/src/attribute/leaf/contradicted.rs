@@ -173,8 +173,10 @@ fn change_of(
 ) -> Option<Change> {
     match attribute.value {
         LeafValue::Local(value) => {
+            let can_be_pointer =
+                geometry.features.has_parent_pointers() && ParentRecord::verify(value, geometry).is_ok();
             let is_lie = attribute.flags.contains(AttributeFlags::PARENT)
-                && ParentRecord::verify(value, geometry).is_err()
+                && !can_be_pointer
                 && name_hash::hash(attribute.name) == entry.hash.get();
             is_lie.then_some(Change::NoParent)
         }
