@@ -3,6 +3,8 @@
 //! Memory is bounded by one record and the items that are incomplete. Damage is told and passed over: the listing
 //! goes on with the next record, and transactions that lost a part are dropped.
 
+use std::ops::Range;
+
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     fault::Fault,
@@ -21,7 +23,7 @@ use crate::{
     area::LogArea,
     error::{JournalError, Result},
     recovery::{
-        find_head_tail::{LogState, examine_area, head_despite_damage},
+        find_head_tail::{LogState, examine_area, head_despite_damage, never_written},
         read_records::{Record, RecordError, RecordReader},
         search,
         transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
@@ -203,6 +205,8 @@ pub struct Listing<'a> {
     reader: RecordReader<'a>,
     assembler: TransactionAssembler,
     range: ListingRange,
+    /// Blocks in which no record is looked for.
+    never_written: Range<u32>,
     failed: bool,
 }
 
@@ -225,6 +229,10 @@ impl<'a> Listing<'a> {
     /// As [`log_listing`].
     pub fn new(area: LogArea<'a>, range: ListingRange) -> Result<Self> {
         let state = examine_area(&area);
+        let never_written = match state.as_ref().ok().and_then(LogState::head) {
+            Some(head) => never_written(&area, head)?,
+            None => 0..0,
+        };
         let reader = match (range, state) {
             (ListingRange::Active, Ok(state)) => {
                 let block = |lsn: Option<Lsn>| lsn.map_or(0, Lsn::block);
@@ -240,16 +248,23 @@ impl<'a> Listing<'a> {
             }
             (_, Err(error)) => return Err(error),
         };
-        Ok(Self { reader, assembler: TransactionAssembler::new(), range, failed: false })
+        Ok(Self { reader, assembler: TransactionAssembler::new(), range, never_written, failed: false })
     }
 
     /// Passes over blocks that no record begins at.
     fn skip_to_header(&mut self) -> Result<()> {
         while self.reader.room() > 0 {
-            let (from, room) = (self.reader.next_block(), self.reader.room());
+            let (from, mut room) = (self.reader.next_block(), self.reader.room());
+            if self.never_written.contains(&from) {
+                self.reader.skip(self.never_written.end - from);
+                continue;
+            }
+            if from < self.never_written.start {
+                room = room.min(self.never_written.start - from);
+            }
             let Some(found) = search::next_header(self.reader.area(), from, room)? else {
                 self.reader.skip(room);
-                return Ok(());
+                continue;
             };
             self.reader.skip(self.reader.area().distance(from, found.block));
             if !found.header.is_filler() {
@@ -267,6 +282,7 @@ impl<'a> Listing<'a> {
             reader,
             assembler: TransactionAssembler::new(),
             range: ListingRange::Everything,
+            never_written: 0..0,
             failed: false,
         }
     }

@@ -6,6 +6,7 @@ use uxfs_format::log::{
 };
 
 use super::*;
+use crate::area::BLOCK;
 use crate::testing::{Dump, expectations, items_of_logprint};
 
 /// The sums of a listing.
@@ -96,6 +97,29 @@ fn everything_in_a_log_is_what_xfs_logprint_finds() {
         ["BUF", "INODE", "ICREATE", "EFI", "EFD", "RUI", "RUD", "CUI", "CUD", "BUI", "BUD", "ATTRI", "XMI"]
     {
         assert!(kinds.contains(kind), "otherwise these tests aren't testing {kind}");
+    }
+}
+
+/// A record far behind the head of a log that has never come to its end is none: that part is not read.
+#[test]
+fn what_was_never_written_is_not_read() {
+    for (name, is_read) in [("clean", false), ("clean-wrapped", true)] {
+        let dump = Dump::load(name);
+        let before = Sums::of(&dump, ListingRange::Everything).records;
+        let Some(Ok(first)) = Listing::new(dump.area(), ListingRange::Everything).unwrap().next() else {
+            panic!("{name} has a record")
+        };
+        let mut record = vec![0; first.blocks as usize * BLOCK];
+        dump.area().read(first.block, &mut record).unwrap();
+        // Its header says where it lies.
+        let place = dump.area().blocks() - 2 * first.blocks;
+        record[20..24].copy_from_slice(&place.to_be_bytes());
+        dump.log.write(u64::from(place) * BLOCK as u64, &record).unwrap();
+        let head = examine_area(&dump.area()).unwrap().head().unwrap();
+        assert_eq!(never_written(&dump.area(), head).unwrap().contains(&place), !is_read, "{name}");
+        if !is_read {
+            assert_eq!(Sums::of(&dump, ListingRange::Everything).records, before, "{name}");
+        }
     }
 }
 

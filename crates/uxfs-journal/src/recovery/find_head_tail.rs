@@ -13,6 +13,8 @@
 //! A closed log costs some thirty small reads and 2 MiB of scanning, whatever its size. A dirty one is read from tail
 //! to head as well, because what Linux calls its head and tail depends on the checksums.
 
+use std::ops::Range;
+
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     field_table::OnDisk,
@@ -132,6 +134,18 @@ pub(crate) fn head_despite_damage(area: &LogArea<'_>) -> Result<Option<Lsn>> {
     let Some(head) = find_head(area)? else { return Ok(None) };
     let newest = newest_before(area, head, head)?;
     Ok(Some(lsn_of_head(area, &newest, head)))
+}
+
+/// Blocks of a log with this head that were never written: behind what may have been under way, where the log has never come to its end.
+/// mkfs.xfs fills them with zeros.
+///
+/// # Errors
+/// The device failed.
+pub(crate) fn never_written(area: &LogArea<'_>, head: Lsn) -> Result<Range<u32>> {
+    let blocks = area.blocks();
+    let start = head.block().saturating_add(IN_FLIGHT_BLOCKS).min(blocks);
+    let is_first_round = head.cycle() == 1 && search::cycle_at(area, blocks - 1)? == 0;
+    Ok(if is_first_round { start..blocks } else { blocks..blocks })
 }
 
 /// The newest block's successor, backed up over whatever is not in full. `None` for a log that was never written.
