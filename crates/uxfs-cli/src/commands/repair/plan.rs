@@ -77,14 +77,15 @@ pub(crate) fn open(
     image: &ImagePlace,
 ) -> Result<Planned, Failure> {
     let remedy =
-        || format!("make a new plan: uxfs repair --dry-run --plan {}{}", shell_path(path), image.arguments());
+        |plan: &str| format!("make a new plan: uxfs repair --dry-run --plan {plan}{}", image.arguments());
     Planned::open(path, device).map_err(|error| match error {
         CommitError::Device(error) => Error::from(error).into(),
         error @ (CommitError::Foreign { .. } | CommitError::OtherSize { .. }) => Failure::caused_by(&error)
             .about("the plan does not fit the image")
             .about_image(image.path())
-            .with_remedy(&remedy()),
-        error => Failure::caused_by(&error).with_remedy(&remedy()),
+            .with_remedy(&remedy(&shell_path(path))),
+        // A file that is no plan is not replaced.
+        error => Failure::caused_by(&error).with_remedy(&remedy("FILE")),
     })
 }
 
