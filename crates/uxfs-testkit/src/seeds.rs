@@ -71,6 +71,11 @@ impl Part {
         Self { one_in, offset: Random::new(run).index(one_in) }
     }
 
+    /// The cases of `list` that are tried.
+    pub fn of<T>(self, list: &[T]) -> impl Iterator<Item = &T> {
+        list.iter().enumerate().filter(move |(index, _)| self.has(*index)).map(|(_, case)| case)
+    }
+
     /// Whether the case at `index` of the list is tried.
     pub fn has(self, index: usize) -> bool {
         (index + self.offset).is_multiple_of(self.one_in)
