@@ -72,8 +72,8 @@ fn free_space_header(image: &Image<'_>, group: u32, space: &GroupSpace, sector: 
     }
     // The ring begins with slot 1, where the first block put into an empty one goes.
     header.free_list_first = U32::new(1);
-    header.free_list_last = U32::new(space.free_list.length);
-    header.free_list_count = U32::new(space.free_list.length);
+    header.free_list_last = U32::new(space.free_list.len() as u32);
+    header.free_list_count = U32::new(space.free_list.len() as u32);
     header.free_blocks = U32::new(space.free_blocks());
     header.longest_blocks = U32::new(space.free.iter().map(|run| run.length).max().unwrap_or(0));
     header.uuid = image.identity.uuid;
@@ -120,9 +120,8 @@ fn free_list_sector(image: &Image<'_>, group: u32, space: &GroupSpace, sector: &
     header.uuid = image.identity.uuid;
     let slots = bytes::put(sector, 0, &header);
     sector[slots..].fill(0xff);
-    for index in 0..space.free_list.length {
-        let at = slots + (index as usize + 1) * 4;
-        bytes::put(sector, at, &free_list::FreeListSlot { block: U32::new(space.free_list.start + index) });
+    for (index, block) in space.free_list.iter().enumerate() {
+        bytes::put(sector, slots + (index + 1) * 4, &free_list::FreeListSlot { block: U32::new(*block) });
     }
     bytes::seal(sector, free_list::CHECKSUM_OFFSET_BYTES);
 }

@@ -17,7 +17,7 @@ pub fn primary(image: &Image<'_>) -> Superblock {
     let free: u64 = (0..image.group_count())
         .map(|group| {
             let space = image.layout.space(group);
-            u64::from(space.free_blocks()) + u64::from(space.free_list.length)
+            u64::from(space.free_blocks()) + space.free_list.len() as u64
         })
         .sum();
     superblock.free_data_blocks = U64::new(free);

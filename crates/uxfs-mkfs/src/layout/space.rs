@@ -27,14 +27,14 @@ pub struct GroupSpace {
     pub used: Vec<(Run, Owner)>,
     /// Free extents in order of blocks.
     pub free: Vec<Run>,
-    /// The free list.
-    pub free_list: Run,
+    /// The blocks of the free list, in its order.
+    pub free_list: Vec<u32>,
 }
 
 impl GroupSpace {
     /// The space of `group` in an empty image, or nothing where it is too small for all that must be in it.
     pub(super) fn new(layout: &Layout, group: u32) -> Option<Self> {
-        let mut space = Self { used: Vec::new(), free: Vec::new(), free_list: Run { start: 0, length: 0 } };
+        let mut space = Self { used: Vec::new(), free: Vec::new(), free_list: Vec::new() };
         space.take_tables(layout);
         let behind = layout.tables.first_free_block;
         let length = layout.group_blocks(group).checked_sub(behind)?;
@@ -43,7 +43,7 @@ impl GroupSpace {
             let log = Run { start: layout.log.start_block, length: layout.log.blocks };
             space.take(log, Owner::Log)?;
         }
-        space.free_list = space.take_free_list(layout.free_list_blocks)?;
+        space.take_free_list(layout.free_list_blocks)?;
         if group == 0 {
             let chunk = Run { start: layout.root_chunk_block, length: layout.sizes.chunk_blocks() };
             space.take(chunk, Owner::InodeChunks)?;
@@ -92,17 +92,20 @@ impl GroupSpace {
         Some(())
     }
 
-    /// The free list is taken from the first run that is long enough. Where the log leaves none, the group begins without
-    /// a list.
-    fn take_free_list(&mut self, length: u32) -> Option<Run> {
-        match self.free.iter().find(|run| run.length >= length) {
-            Some(first) if length > 0 => {
-                let run = Run { start: first.start, length };
-                self.take(run, Owner::GroupBtrees)?;
-                Some(run)
-            }
-            _ => Some(Run { start: 0, length: 0 }),
+    /// The free list is taken from the first run that is long enough, else piece by piece from the longest ones, as mkfs.xfs allocates it.
+    /// Where the log leaves too little, the group begins without a list.
+    fn take_free_list(&mut self, length: u32) -> Option<()> {
+        if self.free_blocks() < length {
+            return Some(());
         }
+        while let missing @ 1.. = length - self.free_list.len() as u32 {
+            let enough = self.free.iter().find(|run| run.length >= missing);
+            let Some(run) = enough.or_else(|| self.free.iter().max_by_key(|run| run.length)) else { break };
+            let run = Run { start: run.start, length: missing.min(run.length) };
+            self.take(run, Owner::GroupBtrees)?;
+            self.free_list.extend(run.start..run.end());
+        }
+        Some(())
     }
 
     fn join_neighbours(&mut self) {
