@@ -82,7 +82,7 @@ pub struct Touch {
     /// When the contents changed: time of modification, time of change and the count of changes follow. `None` leaves
     /// them alone.
     pub time: Option<Timestamp>,
-    /// Take away that the file runs as its owner or group: the caller knows who writes.
+    /// Clear the set-user-ID and set-group-ID bits. The caller decides, since it knows the writer.
     #[doc(alias = "file_remove_privs")]
     pub clears_set_id: bool,
 }

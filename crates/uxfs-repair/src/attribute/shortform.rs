@@ -59,7 +59,7 @@ pub(crate) fn mend(fork: &mut [u8], geometry: &Geometry) -> bool {
     false
 }
 
-/// Takes the mark of a parent pointer from all attributes of a sound list. Gives whether there was one.
+/// Clears the parent flag of every attribute in a sound list; returns whether any was set.
 fn clear_marks(fork: &mut [u8]) -> bool {
     let count = ShortformHeader::prefix_of(fork).map_or(0, |header| header.count);
     let (mut start, mut is_changed) = (ShortformHeader::SIZE_BYTES, false);

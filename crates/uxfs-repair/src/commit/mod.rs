@@ -213,7 +213,7 @@ pub fn apply_without_file(
 }
 
 /// Carries what is in the lowest layer of `overlay` to the device that lies below it, from an undo file that is made first; directly where
-/// there is none. Gives how many bytes were changed.
+/// there is none. Returns the number of bytes changed.
 ///
 /// # Errors
 /// The host has no room for the undo file or for holes of the image file: then nothing was written. The device: the image is marked as

@@ -57,7 +57,7 @@ pub(crate) struct Written {
     pub is_whole: bool,
 }
 
-/// Rebuilds the extent maps of these inodes. Gives the regular files of which something is missing. Inodes that cannot be read are left
+/// Rebuilds the extent maps of these inodes. Returns the regular files that lost blocks. Inodes that cannot be read are left
 /// out. `unread`: inodes of which the reverse map does not say all.
 pub(crate) fn rebuild(
     volume: &Volume,

@@ -8,7 +8,7 @@ use uxfs_volume::volume::Volume;
 /// Free blocks of one group that are kept in memory.
 const MOST_BLOCKS: usize = 4096;
 
-/// Gives each free block once, as the free space btrees know them. The groups are rebuilt afterwards.
+/// Returns each free block once, from the free space btrees. The groups are rebuilt afterwards.
 pub(crate) struct SpareBlocks<'v> {
     volume: &'v Volume,
     state: RefCell<State>,

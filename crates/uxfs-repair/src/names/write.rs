@@ -1,7 +1,7 @@
 //! Directories, parent pointers, attributes and link counts as decided.
 //!
 //! First, inodes are changed as they lie on disk: directories that are made again or rebuilt become empty ones, damaged attribute
-//! forks become empty. Then the groups are rebuilt from what is left, so that the blocks of the old directories are free. Then names
+//! forks become empty. Rebuilding the groups then frees the blocks of the old directories. Then names
 //! are added by the engine that every change of a file system uses.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +203,7 @@ impl Changes {
             .collect()
     }
 
-    /// Empties what is rebuilt. Gives whether anything was changed.
+    /// Empties the directories and attribute forks to be rebuilt; returns whether anything changed.
     pub fn write_inodes(
         &self,
         volume: &Volume,

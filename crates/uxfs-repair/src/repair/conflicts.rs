@@ -242,7 +242,7 @@ impl Known {
     }
 }
 
-/// Rebuilds the maps of the losers: from the reverse map alone where it tells, else without the contested blocks. Gives the regular files of which something is missing.
+/// Rebuilds the maps of the losers: from the reverse map alone where it tells, else without the contested blocks. Returns the regular files that lost blocks.
 ///
 /// # Errors
 /// The device.

@@ -434,7 +434,7 @@ impl<'r> Repair<'r> {
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
     }
 
-    /// Gives whether there were any that could be rebuilt.
+    /// Returns whether any could be rebuilt.
     fn rebuild_extent_maps(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         if work.extent_maps.is_empty() {
             return Ok(false);
@@ -504,7 +504,7 @@ impl<'r> Repair<'r> {
         Ok(())
     }
 
-    /// Blocks of files and inodes that need not be rebuilt: wrong fields, blocks that the log has. Gives whether there were any.
+    /// Repairs inodes and file blocks in place: wrong fields, blocks copied from the log. Returns whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
         let log = self.log();
@@ -558,7 +558,7 @@ impl<'r> Repair<'r> {
         Ok(is_mended || self.settle_unproved(volume, stage, work)?)
     }
 
-    /// Blocks of the extent maps of these inodes that need not be rebuilt. Gives whether there were any.
+    /// Repairs extent-map blocks of these inodes in place; returns whether there were any.
     fn mend_extent_maps(
         &mut self,
         volume: &Volume,
