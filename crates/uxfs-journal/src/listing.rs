@@ -55,7 +55,7 @@ pub fn summary(device: &dyn BlockDevice, geometry: &Geometry) -> Result<LogSumma
 pub enum ListingRange {
     /// Those that replay would read: none for a clean log.
     Active,
-    /// All that can still be read, oldest first, whether or not they matter.
+    /// All that can still be read, oldest first, whether or not they matter. The part of a log that was never written is skipped.
     Everything,
 }
 

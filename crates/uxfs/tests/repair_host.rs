@@ -152,6 +152,8 @@ fn the_exit_code_tells_the_state_without_output() {
         let output = shell(&script, &damaged(folder.path()));
         assert!(words(&output).contains("code 3\n"), "{streams}: {}", words(&output));
         let is_full = streams == ">/dev/full";
+        let count = words(&output).matches("/image: ").count();
+        assert!(!is_full || count == 1, "{}", words(&output));
         assert_eq!(
             words(&output).contains("; nothing was written (cannot write output: "),
             is_full,

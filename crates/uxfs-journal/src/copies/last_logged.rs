@@ -75,7 +75,7 @@ pub struct LastLogged {
 }
 
 impl LastLogged {
-    /// Reads the whole log of the file system on `device`. The table takes `most_bytes` at most; it is empty where a single transaction
+    /// Reads all of the log on `device` that was ever written. The table takes `most_bytes` at most; it is empty where a single transaction
     /// has more.
     ///
     /// # Errors

@@ -279,7 +279,7 @@ pub struct LogCopies {
 }
 
 impl LogCopies {
-    /// Reads the whole log of the file system on `device`. Damaged records are passed over.
+    /// Reads all of the log on `device` that was ever written. Damaged records are passed over.
     ///
     /// # Errors
     /// The log is external, or the device failed.

@@ -206,11 +206,11 @@ impl Job<'_> {
         Ok((bytes_written, about.map(|about| about.path).filter(|_| bytes_written > 0)))
     }
 
-    /// The image may have been changed: what became of it is told on standard error, where standard output has ended early.
+    /// Reports on standard error what became of the image, if standard output cannot be written: the image may have changed.
     pub(super) fn tell_without_output(&self, error: &io::Error, words: &str, done: Done) -> Option<Failure> {
         if error.kind() == io::ErrorKind::BrokenPipe {
             if matches!(done, Done::Repaired { .. }) {
-                notice!(Note::Progress, "{words}");
+                notice!(Note::Progress, "{}: {words}", self.image.image.display());
             }
             return None;
         }

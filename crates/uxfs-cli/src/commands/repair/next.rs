@@ -118,10 +118,9 @@ pub(super) fn way_back(job: &Job<'_>, done: Done, undo_file: Option<&Path>) -> O
 
 /// What became of the image, and how to take it back, where nothing else can be printed.
 pub(super) fn in_one_line(job: &Job<'_>, result: &Result<'_>) -> String {
-    let image = job.image.image.display();
     let way_back = way_back(job, result.done, result.undo_file.as_deref());
     let way_back = way_back.map(|way| format!("; {way}")).unwrap_or_default();
-    format!("{image}: {}{way_back}", page::headline(job, result))
+    format!("{}{way_back}", page::headline(job, result))
 }
 
 /// A rescue tells of each file what is missing, and takes also what a repair gives up.

@@ -119,8 +119,8 @@ impl Job<'_> {
         let carried_out = CarriedOut { job: self, plan, facts, done, bytes_written, undo_file };
         let mut output = Output::new();
         let printed = carried_out.print(&mut output, context.json).and_then(|()| output.finish());
-        let words = format!("{}: {}", image.image.display(), carried_out.in_one_line());
-        let unprinted = printed.err().and_then(|error| self.tell_without_output(&error, &words, done));
+        let words = || carried_out.in_one_line();
+        let unprinted = printed.err().and_then(|error| self.tell_without_output(&error, &words(), done));
         Ok(Ended { done, has_lost_files: done != Done::Clean && facts.files_lost > 0, unprinted })
     }
 }
