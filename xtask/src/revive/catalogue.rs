@@ -11,6 +11,7 @@ use uxfs_testkit::structures::Owner;
 use super::{
     damage::{Change, Damage, Scene},
     objects::{Object, TYPES},
+    regions::{self, Region},
     survival::Tree,
 };
 
@@ -82,6 +83,8 @@ enum What {
     ThirdOfDirectories(Change),
     /// So many blocks of any type.
     AnyBlocks(usize),
+    /// Stretches of the device, whatever lies there.
+    Region(Region),
 }
 
 /// One kind of damage.
@@ -116,7 +119,12 @@ pub fn short() -> Vec<Kind> {
     for count in [1].into_iter().chain(COUNTS) {
         add(format!("any-block/mixed/{count}"), What::AnyBlocks(count));
     }
+    add_regions(&mut add);
     all
+}
+
+fn add_regions(add: &mut impl FnMut(String, What)) {
+    regions::all().into_iter().for_each(|region| add(region.name(), What::Region(region)));
 }
 
 /// Damages of whole types, areas, groups and trees.
@@ -157,6 +165,7 @@ pub fn full() -> Vec<Kind> {
         }
     }
     DESTROYING.into_iter().for_each(|change| add_large(change, &mut add));
+    add_regions(&mut add);
     all
 }
 
@@ -222,6 +231,7 @@ impl Kind {
                     .collect();
                 damage.objects(&from, from.len(), Some(Change::Zero))?;
             }
+            What::Region(region) => return region.damage(damage, scene),
             What::RootDirectory(change) => {
                 let from = objects.of("root-inode");
                 damage.objects(&from, 1, Some(change))?;

@@ -1,7 +1,7 @@
 //! Classes of damage, as the README and its picture have them.
 
 /// The classes, in order, each with the first parts of the names of its kinds.
-pub const CLASSES: [(&str, &[&str]); 10] = [
+pub const CLASSES: [(&str, &[&str]); 11] = [
     (
         "superblocks and headers of groups",
         &["superblock", "superblock-copy", "agf", "agi", "agfl", "headers", "headers-and-btrees"],
@@ -52,6 +52,27 @@ pub const CLASSES: [(&str, &[&str]); 10] = [
     ("first or last MiB of the image or a group", &["first-mib", "last-mib", "group-first-mib"]),
     ("1 to 200 blocks of any kind", &["any-block"]),
     ("all metadata, or every byte, of a group", &["group-metadata", "whole-group"]),
+    (
+        "stretches of the device: torn, stale, moved, overwritten",
+        &[
+            "stretch-4k",
+            "stretch-64k",
+            "stretch-1024k",
+            "every-37th-of-4096",
+            "every-101th-of-512",
+            "every-3th-of-65536",
+            "every-5th-of-65536",
+            "every-4th-of-262144",
+            "log",
+            "device",
+            "group",
+            "sector-headers",
+            "torn-blocks",
+            "torn-sectors",
+            "bits",
+            "other-file-system",
+        ],
+    ),
 ];
 
 /// The class of a kind of damage.

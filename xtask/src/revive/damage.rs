@@ -13,6 +13,9 @@ use uxfs_testkit::seeds::Random;
 
 use super::objects::{Object, Objects};
 
+/// Changes of whole stretches are found by sectors.
+const SECTOR_BYTES: usize = 512;
+
 /// Bytes that are written to the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
@@ -191,6 +194,39 @@ impl<'a> Damage<'a> {
         }
         self.patches.push(Patch { offset_bytes, bytes });
         self.words.push(format!("{length} bytes at {offset_bytes:#x} {}", change.name()));
+    }
+
+    /// A number below this one.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    /// Fills it.
+    pub fn random_bytes(&mut self, bytes: &mut [u8]) {
+        self.random.fill(bytes);
+    }
+
+    /// Writes the sectors in which these bytes differ from those of the sound image.
+    pub fn replace(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+        let mut sound = vec![0; bytes.len()];
+        self.scene.device.read(offset_bytes, &mut sound)?;
+        let sectors = || (0..bytes.len()).step_by(SECTOR_BYTES);
+        let of = |start: usize| start..(start + SECTOR_BYTES).min(bytes.len());
+        let mut run: Option<std::ops::Range<usize>> = None;
+        let mut runs = Vec::new();
+        for sector in sectors().map(of).filter(|sector| bytes[sector.clone()] != sound[sector.clone()]) {
+            match &mut run {
+                Some(run) if run.end == sector.start => run.end = sector.end,
+                _ => runs.extend(run.replace(sector)),
+            }
+        }
+        self.patches.extend(
+            runs.into_iter().chain(run).map(|run| Patch {
+                offset_bytes: offset_bytes + run.start as u64,
+                bytes: bytes[run].to_vec(),
+            }),
+        );
+        Ok(())
     }
 
     fn bytes_of_another(&mut self, object: &Object) -> Result<Option<(String, Vec<u8>)>> {

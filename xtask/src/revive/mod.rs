@@ -9,6 +9,7 @@
 //! | `filling` | what it holds beside the recipe of the golden images |
 //! | `objects` | its metadata by type |
 //! | `damage` | changes of objects |
+//! | `regions` | damages of stretches of the device |
 //! | `catalogue` | the kinds of damage |
 //! | `repairers` | running a repair until the judge is silent |
 //! | `survival` | comparison of a repaired tree with the sound one |
@@ -32,6 +33,7 @@ mod demo;
 mod filling;
 mod objects;
 mod picture;
+mod regions;
 mod repairers;
 mod report;
 mod runs;
@@ -69,9 +71,9 @@ pub struct Arguments {
     /// Seed: the same number gives the same damages [default: a new one, which is printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// Run only kinds of damage whose names contain this, or the one whose name it is
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Run only kinds of damage whose names contain one of these, or the one whose name it is
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
     /// List the kinds of damage
     #[arg(long)]
     list: bool,
@@ -227,13 +229,11 @@ fn kinds(arguments: &Arguments) -> Result<Vec<Kind>> {
         (false, true) => catalogue::full(),
         (false, false) => catalogue::short(),
     };
-    let exact: Vec<Kind> = all.iter().filter(|kind| kind.name == arguments.only).cloned().collect();
-    let chosen = if exact.is_empty() {
-        all.into_iter().filter(|kind| kind.name.contains(&arguments.only)).collect()
-    } else {
-        exact
-    };
-    ensure!(!chosen.is_empty(), "no kind of damage has {} in its name; see --list", arguments.only);
+    let only = &arguments.only;
+    let exact: Vec<Kind> = all.iter().filter(|kind| only.contains(&kind.name)).cloned().collect();
+    let is_wanted = |kind: &Kind| only.is_empty() || only.iter().any(|name| kind.name.contains(name));
+    let chosen = if exact.is_empty() { all.into_iter().filter(is_wanted).collect() } else { exact };
+    ensure!(!chosen.is_empty(), "no kind of damage has {} in its name; see --list", only.join(" or "));
     let (part, parts) = arguments.part.unwrap_or((1, 1));
     Ok(chosen.into_iter().skip(part - 1).step_by(parts).collect())
 }

@@ -182,7 +182,12 @@ pub fn compare(truth: &Tree, found: &Tree, known: &Known) -> Survival {
         let is_unreadable = is_unreadable(&now.details);
         survival.unreadable += usize::from(is_unreadable);
         if !is_unreadable && (differences.contents || differences.kind) {
-            survival.add_wrong(item, known);
+            let is_silent = survival.add_wrong(item, known);
+            if is_silent {
+                survival.tell(path, "other contents, and nothing tells", b"");
+                survival.only_times += usize::from(!differences.any_but_times());
+                continue;
+            }
         }
         survival.only_times += usize::from(!differences.any_but_times());
         survival.tell(path, &differences.words(), b"");
@@ -206,14 +211,16 @@ pub fn compare(truth: &Tree, found: &Tree, known: &Known) -> Survival {
 }
 
 impl Survival {
-    fn add_wrong(&mut self, item: &Item, known: &Known) {
+    /// Counts an entry with other contents. Returns whether nothing tells of them.
+    fn add_wrong(&mut self, item: &Item, known: &Known) -> bool {
         let is_in = |inodes: &BTreeSet<u64>| item.inode.is_some_and(|inode| inodes.contains(&inode));
         self.wrong_bytes += 1;
         match (is_in(&known.overwritten), is_in(&known.declared)) {
             (true, _) => self.overwritten += 1,
             (false, true) => self.declared += 1,
-            (false, false) => {}
+            (false, false) => return true,
         }
+        false
     }
 
     fn tell(&mut self, path: &[u8], way: &str, more: &[u8]) {
