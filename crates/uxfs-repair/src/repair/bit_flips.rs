@@ -40,6 +40,7 @@ use super::{
     block_fields::{Pieces, length_of},
     identity::{Field, kinds_of, of_file_block, of_group_structure, of_inode, of_superblock},
     log_copies::{DamagedBlock, is_in_one_piece},
+    lsn,
     stage::Stage,
 };
 use crate::inode::gather::{put_inode, read_inode};
@@ -212,7 +213,10 @@ impl BitFlips {
         let context = VerifyContext::new(geometry, sector);
         for (structure, fields) in all_that_is_known(geometry, pieces, sector, structure, block.as_ref()) {
             let Some(known) = Known::of(&bytes, structure, &fields) else { continue };
-            let is_sound = |bytes: &[u8]| verify(structure, bytes, &context).is_ok();
+            let is_sound = |right: &[u8]| {
+                verify(structure, right, &context).is_ok()
+                    && lsn::is_possible(right, &bytes, volume.newest_lsn().get(), geometry)
+            };
             if let Some(before) = self.search(&known, asked, &is_sound) {
                 stage.write_at(sector, &before.bytes)?;
                 return Ok(Some((structure, before)));
@@ -237,7 +241,9 @@ impl BitFlips {
         if !self.is_new(&bytes, number.get(), asked) {
             return Ok(None);
         }
-        let is_sound = |bytes: &[u8]| verify_inode(bytes, number, geometry).is_ok();
+        let is_sound = |right: &[u8]| {
+            verify_inode(right, number, geometry).is_ok() && lsn::is_possible(right, &bytes, None, geometry)
+        };
         let found = self.search(&known, asked, &is_sound);
         if let Some(before) = &found {
             put_inode(stage, number, &before.bytes)?;

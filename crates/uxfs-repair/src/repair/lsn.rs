@@ -4,9 +4,10 @@ use uxfs_format::{
     checksum,
     describe::{describe, leaves::leaves},
     fault::{Location, Structure},
-    field_table::FieldFormat,
+    field_table::{FieldFormat, OnDisk},
     geometry::Geometry,
-    seal::structure_of,
+    inode::InodeCore,
+    seal::{lsn_of, structure_of},
     units::Lsn,
 };
 use uxfs_volume::error::Result;
@@ -19,6 +20,18 @@ const FIRST_ABSURD_CYCLE: u32 = 1 << 30;
 /// Whether a log sequence number is damaged, and not of a log that was replaced.
 pub(crate) fn is_absurd(lsn: Lsn) -> bool {
     lsn.cycle() >= FIRST_ABSURD_CYCLE
+}
+
+/// Whether a structure that was put right can have the log sequence number that it has: that with which it was found, or one that the
+/// log has reached.
+pub(super) fn is_possible(bytes: &[u8], found: &[u8], newest: Option<Lsn>, geometry: &Geometry) -> bool {
+    let number_of = |bytes: &[u8]| match structure_of(bytes, geometry) {
+        Some(Structure::InodeCluster) => InodeCore::prefix_of(bytes).map(|core| Lsn::new(core.lsn.get())),
+        _ => lsn_of(bytes, geometry),
+    };
+    let lsn = number_of(bytes);
+    let is_reached = |lsn: Lsn| !is_absurd(lsn) && newest.is_none_or(|newest| lsn <= newest);
+    lsn == number_of(found) || lsn.is_none_or(is_reached)
 }
 
 /// Clears the log sequence number of a block, and makes its checksum right. A block in several pieces stays as it is.
@@ -75,5 +88,39 @@ fn length_of(structure: Structure, geometry: &Geometry) -> Option<usize> {
             Some(geometry.block_size())
         }
         _ => structure.is_group_btree().then_some(geometry.block_size()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uxfs_block::engine::sync::SyncDevice;
+    use uxfs_testkit::{golden::GoldenImage, structures};
+    use uxfs_volume::volume::{Volume, VolumeOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_no_log_has_reached_is_not_put_in() {
+        let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
+        let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
+        let (_, all) = structures::list(device.as_ref()).unwrap();
+        let volume = Volume::open(Arc::<SyncDevice>::clone(&device), &VolumeOptions::default()).unwrap();
+        let (geometry, newest) = (volume.geometry(), Some(Lsn::new(3 << 32)));
+        let block = all.iter().find(|instance| instance.structure == Structure::DirectoryBlock).unwrap();
+        let with = |lsn: u64| {
+            let mut bytes = block.read(device.as_ref()).unwrap();
+            bytes[16..24].copy_from_slice(&lsn.to_be_bytes());
+            bytes
+        };
+        let is_possible =
+            |lsn: u64, found: u64| super::is_possible(&with(lsn), &with(found), newest, geometry);
+        assert!(is_possible(2 << 32, 1 << 32));
+        assert!(!is_possible(4 << 32, 1 << 32));
+        // What is ahead of the log was so before.
+        assert!(is_possible(4 << 32, 4 << 32));
+        let absurd = 1 << 63 | 1 << 32;
+        assert!(!super::is_possible(&with(absurd), &with(1 << 32), None, geometry));
     }
 }
