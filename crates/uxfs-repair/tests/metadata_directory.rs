@@ -25,11 +25,14 @@ enum Damage {
     Inodes(&'static [u64]),
     /// The cluster of both root directories.
     Cluster,
+    /// The root, and no superblock names it: so it is where the first one comes from a copy.
+    Unnamed,
 }
 
 #[rustfmt::skip]
 const DAMAGES: &[Damage] = &[
     Damage::Cluster,
+    Damage::Unnamed,
     Damage::Inodes(&[ROOT]),
     Damage::Inodes(&[GROUPS]),
     Damage::Inodes(&[ROOT, GROUPS]),
@@ -47,7 +50,7 @@ const DAMAGES: &[Damage] = &[
 fn what_linux_demands_of_the_tree_is_found_and_brought_back() {
     require!(Judge::XfsDb, Judge::XfsRepair, Judge::Kernel);
     let golden = GoldenImage::lean("metadir").unwrap();
-    let with_log = DAMAGES.iter().take(1).map(|damage| (damage, true));
+    let with_log = DAMAGES.iter().take(2).map(|damage| (damage, true));
     let cases: Vec<_> = DAMAGES.iter().map(|damage| (damage, false)).chain(with_log).collect();
     let wrong = try_all(&cases, |(damage, with_log), image| {
         golden.unpack_to(image).unwrap();
@@ -63,6 +66,11 @@ fn what_linux_demands_of_the_tree_is_found_and_brought_back() {
             Damage::Cluster => {
                 zero(image, 128, 16384);
                 ("the cluster of the roots".to_owned(), None, "")
+            }
+            Damage::Unnamed => {
+                zero(image, ROOT, 512);
+                plant(image, &["sb 0", "write -d metadirino 0xffffffffffffffff"]);
+                ("no root".to_owned(), Some(12), "write the root of the metadata directory tree")
             }
         };
         wrong_after_repair(image, *with_log, &format!("{name}, log {with_log}"), (number, said))

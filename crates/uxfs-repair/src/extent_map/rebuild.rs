@@ -235,8 +235,11 @@ pub(crate) fn write_fork(
             if below.is_some() {
                 break below;
             }
-            let Some(block) = spare.take() else { return Ok(None) };
-            blocks.push(block);
+            let Some(block) = spare.take(stage) else { return Ok(None) };
+            let is_in = |extent: &Extent| {
+                (extent.start.get()..extent.start.get() + extent.length_blocks).contains(&block.get())
+            };
+            blocks.extend((!extents.iter().any(is_in)).then_some(block));
         }
     };
     let own_blocks = mapped + below.as_ref().map_or(0, |below| below.blocks);

@@ -5,10 +5,13 @@ use std::{cell::RefCell, collections::VecDeque};
 use uxfs_format::units::{AgBlock, AgNumber, FsBlock};
 use uxfs_volume::volume::Volume;
 
+use crate::{repair::stage::Stage, reverse_map::read::visit_group};
+
 /// Free blocks of one group that are kept in memory.
 const MOST_BLOCKS: usize = 4096;
 
-/// Returns each free block once, from the free space btrees. The groups are rebuilt afterwards.
+/// Returns free blocks from the free space btrees, none that the stage has given to an extent map before. The groups are rebuilt
+/// afterwards.
 pub(crate) struct SpareBlocks<'v> {
     volume: &'v Volume,
     state: RefCell<State>,
@@ -32,9 +35,15 @@ impl<'v> SpareBlocks<'v> {
     }
 
     /// The next one.
-    pub fn take(&self) -> Option<FsBlock> {
+    pub fn take(&self, stage: &Stage) -> Option<FsBlock> {
         let mut state = self.state.borrow_mut();
-        while state.blocks.is_empty() {
+        loop {
+            if let Some(block) = state.blocks.pop_front() {
+                if stage.take_for_map(block) {
+                    return Some(block);
+                }
+                continue;
+            }
             let group = AgNumber::new(state.next_group);
             if group.get() >= self.volume.geometry().ag_count {
                 return None;
@@ -42,20 +51,62 @@ impl<'v> SpareBlocks<'v> {
             state.next_group += 1;
             state.blocks = self.of_group(group);
         }
-        state.blocks.pop_front()
     }
 
-    /// None where the btree cannot be read to its end: a part of it proves less.
+    /// None where the btree cannot be read to its end: a part of it proves less. What the reverse map gives to an owner may be in use.
     fn of_group(&self, group: AgNumber) -> VecDeque<FsBlock> {
         let geometry = self.volume.geometry();
         let Ok(extents) = self.volume.group(group).free_extents() else { return VecDeque::new() };
-        let mut blocks = VecDeque::new();
+        let mut blocks: VecDeque<u32> = VecDeque::new();
         for extent in extents {
             let Ok(extent) = extent else { return VecDeque::new() };
             let room = MOST_BLOCKS.saturating_sub(blocks.len());
             let starts = (extent.start.get()..extent.end().get()).take(room);
-            blocks.extend(starts.filter_map(|block| geometry.fs_block(group, AgBlock::new(block))));
+            blocks.extend(starts);
         }
-        blocks
+        visit_group(self.volume, group, &mut |mapping| {
+            let first = blocks.partition_point(|block| *block < mapping.start.get());
+            let behind = mapping.start.get().saturating_add(mapping.length_blocks);
+            let end = blocks.partition_point(|block| *block < behind);
+            blocks.drain(first..end.max(first));
+        });
+        blocks.into_iter().filter_map(|block| geometry.fs_block(group, AgBlock::new(block))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, sync::Arc};
+
+    use uxfs_block::{
+        device::BlockDevice,
+        engine::{overlay::OverlayDevice, sync::SyncDevice},
+    };
+    use uxfs_testkit::golden::GoldenImage;
+    use uxfs_volume::volume::VolumeOptions;
+
+    use super::*;
+
+    #[test]
+    fn no_block_is_taken_twice_nor_from_an_owner() {
+        let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
+        let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
+        let volume = Volume::open(Arc::clone(&device), &VolumeOptions::default()).unwrap();
+        let stage =
+            Stage::new(Arc::new(OverlayDevice::new(device)), volume.geometry().clone(), Arc::default());
+        let mut taken = BTreeSet::new();
+        for _ in 0..3 {
+            // Each pass of a repair has its own.
+            let spare = SpareBlocks::new(&volume);
+            taken.extend((0..20).filter_map(|_| spare.take(&stage)));
+        }
+        assert_eq!(taken.len(), 60);
+        for block in taken {
+            let (group, block) = volume.geometry().split_fs_block(block).unwrap();
+            visit_group(&volume, group, &mut |mapping| {
+                let end = mapping.start.get() + mapping.length_blocks;
+                assert!(block < mapping.start || block.get() >= end, "{group} {block}: {mapping:?}");
+            });
+        }
     }
 }

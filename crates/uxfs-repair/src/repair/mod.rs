@@ -395,7 +395,8 @@ impl<'r> Repair<'r> {
             // What was ahead of the old one is read from now on.
             return Ok(Pass::Changed(signature));
         }
-        if !work.superblock_copies.is_empty() && self.follow_witnesses(&volume, &stage, count)? {
+        let may_be_outvoted = !work.superblock_copies.is_empty() || !work.internal_inodes.is_empty();
+        if may_be_outvoted && self.follow_witnesses(&volume, &stage, count)? {
             return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;

@@ -13,6 +13,7 @@ use uxfs_volume::{
 
 use super::{Checked, Repair, action::Action, stage::Stage, superblocks};
 use crate::{
+    metadata_directory,
     opening::{self, LogComparison, OpeningOptions},
     superblock::{vote, witnesses},
 };
@@ -93,10 +94,12 @@ impl Repair<'_> {
             action: Action::SuperblockRoot { inode, is_metadata: false },
             wins_ties: false,
         });
+        let is_none_named = metadata_directory::root(volume)
+            .is_some_and(|named| volume.geometry().inode_place(named).is_none());
         let metadata_root = witnesses::metadata_root(volume).map(|(superblock, inode)| Word {
             superblock,
             action: Action::SuperblockRoot { inode, is_metadata: true },
-            wins_ties: false,
+            wins_ties: is_none_named,
         });
         by_copies.into_iter().chain(log).chain(root).chain(metadata_root).collect()
     }

@@ -1,7 +1,7 @@
 //! Where changes are kept until all of them have been checked.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,7 +10,7 @@ use uxfs_format::{
     fault::Structure,
     geometry::Geometry,
     seal::{own_sector, structure_of},
-    units::{AgBlock, AgNumber, Sector},
+    units::{AgBlock, AgNumber, FsBlock, Sector},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -25,7 +25,13 @@ pub(crate) struct Stage {
 /// Blocks of the btrees that were staged last for each group. They lie where nothing was known to be: what turns out to lie there later
 /// must still be there.
 #[derive(Debug, Default)]
-pub(crate) struct StagedTrees(Mutex<BTreeMap<AgNumber, Vec<AgBlock>>>);
+pub(crate) struct StagedTrees {
+    /// Those that were staged last for each group. They lie where nothing was known to be: what turns out to lie there later must still
+    /// be there.
+    of_groups: Mutex<BTreeMap<AgNumber, Vec<AgBlock>>>,
+    /// Free blocks that became blocks of extent maps: free space btrees of groups that are not rebuilt yet still have them.
+    of_maps: Mutex<BTreeSet<FsBlock>>,
+}
 
 impl Stage {
     /// Over the image, of which a superblock gave the geometry.
@@ -39,7 +45,7 @@ impl Stage {
     /// # Errors
     /// The device.
     pub fn begin_trees(&self, group: AgNumber, blocks: Vec<AgBlock>) -> Result<()> {
-        let mut trees = self.trees.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trees = self.trees.of_groups.lock().unwrap_or_else(PoisonError::into_inner);
         let before = trees.insert(group, blocks).unwrap_or_default();
         let mut bytes = vec![0; self.geometry.block_size()];
         for block in before {
@@ -53,6 +59,11 @@ impl Stage {
         }
         Ok(())
     }
+    /// Takes a free block for an extent map. Returns whether no other map has taken it.
+    pub fn take_for_map(&self, block: FsBlock) -> bool {
+        self.trees.of_maps.lock().unwrap_or_else(PoisonError::into_inner).insert(block)
+    }
+
 
     /// Sizes of the file system.
     pub fn geometry(&self) -> &Geometry {

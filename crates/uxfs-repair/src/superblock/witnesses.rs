@@ -62,7 +62,8 @@ pub(crate) fn root_directory(volume: &Volume) -> Option<(Superblock, InodeNumber
 }
 
 /// The superblock of group 0 with another root of the metadata directory tree, where the inode that it names is none, and a copy names one
-/// or mkfs.xfs has made one: behind the root directory.
+/// or mkfs.xfs has made one: behind the root directory. That place is taken as well where the superblock names no inode at all, as copies
+/// do that Linux has never written: whatever lies there becomes the root.
 pub(crate) fn metadata_root(volume: &Volume) -> Option<(Superblock, InodeNumber)> {
     let named = metadata_directory::root(volume)?;
     let geometry = volume.geometry();
@@ -80,8 +81,10 @@ pub(crate) fn metadata_root(volume: &Volume) -> Option<(Superblock, InodeNumber)
         let copy = read_group_superblock(device, Geometry::byte_of_sector(sector)).ok()?;
         Some(copy.metadata_directory_inode.get())
     });
-    let candidates = copies.chain([geometry.root_inode.get().saturating_add(1)]).map(InodeNumber::new);
-    let found = candidates.filter(|number| *number != named).find(|number| is_root(*number))?;
+    let usual = InodeNumber::new(geometry.root_inode.get().saturating_add(1));
+    let mut candidates = copies.map(InodeNumber::new).chain([usual]).filter(|number| *number != named);
+    let found = candidates.find(|number| is_root(*number));
+    let found = found.or_else(|| geometry.inode_place(named).is_none().then_some(usual))?;
     let mut superblock = read_group_superblock(device, 0).ok()?;
     superblock.metadata_directory_inode.set(found.get());
     Some((superblock, found))
