@@ -199,6 +199,20 @@ fn logged_item(transaction: TransactionInfo, regions: &[&[u8]]) -> LoggedItem {
     LoggedItem { transaction, kind, regions: regions.len() as u32, parts, fault }
 }
 
+/// The block of the oldest record header of a log.
+fn oldest_record(area: &LogArea<'_>) -> Result<u32> {
+    let (mut block, mut oldest) = (0, None);
+    while block < area.blocks() {
+        let Some(found) = search::next_header(area, block, area.blocks() - block)? else { break };
+        let lsn = found.header.lsn();
+        if !found.header.is_filler() && oldest.is_none_or(|(oldest, _)| lsn < oldest) {
+            oldest = Some((lsn, found.block));
+        }
+        block = found.block.max(block).saturating_add(1);
+    }
+    Ok(oldest.map_or(0, |(_, block)| block))
+}
+
 /// The records of a log, decoded one at a time.
 #[derive(Debug)]
 pub struct Listing<'a> {
@@ -207,6 +221,9 @@ pub struct Listing<'a> {
     range: ListingRange,
     /// Blocks in which no record is looked for.
     never_written: Range<u32>,
+    has_read: bool,
+    has_passed_over: bool,
+    gaps: u64,
     failed: bool,
 }
 
@@ -248,7 +265,16 @@ impl<'a> Listing<'a> {
             }
             (_, Err(error)) => return Err(error),
         };
-        Ok(Self { reader, assembler: TransactionAssembler::new(), range, never_written, failed: false })
+        Ok(Self {
+            reader,
+            assembler: TransactionAssembler::new(),
+            range,
+            never_written,
+            has_read: false,
+            has_passed_over: false,
+            gaps: 0,
+            failed: false,
+        })
     }
 
     /// Passes over blocks that no record begins at.
@@ -263,16 +289,39 @@ impl<'a> Listing<'a> {
                 room = room.min(self.never_written.start - from);
             }
             let Some(found) = search::next_header(self.reader.area(), from, room)? else {
-                self.reader.skip(room);
+                self.pass_over(room);
                 continue;
             };
-            self.reader.skip(self.reader.area().distance(from, found.block));
+            self.pass_over(self.reader.area().distance(from, found.block));
             if !found.header.is_filler() {
                 return Ok(());
             }
             self.reader.skip(1);
         }
         Ok(())
+    }
+
+    fn pass_over(&mut self, blocks: u32) {
+        self.has_passed_over |= self.has_read && blocks > 0;
+        self.reader.skip(blocks);
+    }
+
+    /// Records, or stretches between records, that could not be read so far. What lies behind the last record may never have been
+    /// written.
+    pub(crate) const fn gaps(&self) -> u64 {
+        self.gaps
+    }
+
+    /// All records that can still be read, oldest first, also those behind a hole in a log that seems to end there.
+    pub(crate) fn despite_holes(area: LogArea<'a>) -> Result<Self> {
+        match examine_area(&area) {
+            Ok(LogState::Empty | LogState::Clean(_)) => Self::new(area, ListingRange::Everything),
+            Err(JournalError::Io(error)) => Err(error.into()),
+            _ => Ok(Self {
+                reader: RecordReader::whole_ring(area, oldest_record(&area)?),
+                ..Self::of_ring(area)
+            }),
+        }
     }
 
     /// All records of a ring from its first block on, whatever state it is in.
@@ -283,6 +332,9 @@ impl<'a> Listing<'a> {
             assembler: TransactionAssembler::new(),
             range: ListingRange::Everything,
             never_written: 0..0,
+            has_read: false,
+            has_passed_over: false,
+            gaps: 0,
             failed: false,
         }
     }
@@ -312,10 +364,17 @@ impl<'a> Listing<'a> {
         }
         let (area, block) = (*self.reader.area(), self.reader.next_block());
         let error = match self.reader.read()? {
-            Ok(record) => return Some(Ok(take(&record, &mut self.assembler))),
+            Ok(record) => {
+                self.has_read = true;
+                self.gaps += u64::from(std::mem::take(&mut self.has_passed_over));
+                // A part of it was overwritten.
+                self.gaps += u64::from(matches!(record.checksum, ChecksumState::Wrong(_)));
+                return Some(Ok(take(&record, &mut self.assembler)));
+            }
             Err(error) => error,
         };
         if let RecordError::Fault(_) = error {
+            self.gaps += u64::from(self.has_read);
             self.assembler.clear();
             self.reader.skip(1);
             if let Err(error) = self.skip_to_header() {

@@ -9,8 +9,14 @@ use std::{
 };
 
 use uxfs_block::engine::sync::SyncDevice;
-use uxfs_format::{fault::Structure, seal::seal};
-use uxfs_repair::{Finding, repair::RepairOptions};
+use uxfs_format::{fault::Structure, geometry::Geometry, seal::seal};
+use uxfs_repair::{
+    Finding,
+    repair::{
+        RepairOptions,
+        action::{Action, Certainty, MapWitness},
+    },
+};
 use uxfs_testkit::{
     golden::GoldenImage,
     image::{make, memory_folder},
@@ -45,6 +51,52 @@ fn what_was_swapped_lies_at_its_place_again() {
             assert!(bytes == *sound, "{name}: {instance:?}: {:#?}", staged.actions);
         }
     }
+}
+
+/// Stretches of 128 KiB are exchanged, without regard to what begins or ends where.
+#[test]
+fn what_lies_in_stretches_that_were_swapped_is_put_back() {
+    const STRETCH: u64 = 128 << 10;
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::lean("default").unwrap().unpack_to(&image).unwrap();
+    let (before, (_, all)) = (objects(&image), structures::list(&open(&image)).unwrap());
+    let stretches_of = |instances: &mut dyn Iterator<Item = &Instance>| -> BTreeSet<u64> {
+        instances.flat_map(|instance| &instance.pieces).map(|(offset, _)| offset / STRETCH).collect()
+    };
+    // What lies among indexes of groups is another test.
+    let indexes = stretches_of(&mut all.iter().filter(|instance| !is_object(instance.structure)));
+    let objects_in = |stretch: u64| {
+        let is_in = |(instance, _): &&(Instance, Vec<u8>)| instance.pieces[0].0 / STRETCH == stretch;
+        before.iter().filter(is_in).count()
+    };
+    let mut stretches: Vec<u64> = stretches_of(&mut before.iter().map(|(instance, _)| instance))
+        .difference(&indexes)
+        .copied()
+        .collect();
+    stretches.sort_by_key(|stretch| std::cmp::Reverse(objects_in(*stretch)));
+    let file = fs::File::options().read(true).write(true).open(&image).unwrap();
+    let swapped: Vec<[u64; 2]> = stretches.chunks_exact(2).take(2).map(|pair| [pair[0], pair[1]]).collect();
+    assert_eq!(swapped.len(), 2);
+    for pair in &swapped {
+        let bytes = pair.map(|stretch| {
+            let mut bytes = vec![0; usize::try_from(STRETCH).unwrap()];
+            file.read_exact_at(&mut bytes, stretch * STRETCH).unwrap();
+            bytes
+        });
+        file.write_all_at(&bytes[0], pair[1] * STRETCH).unwrap();
+        file.write_all_at(&bytes[1], pair[0] * STRETCH).unwrap();
+    }
+    let staged = repair_image_without_log(&image);
+    assert!(staged.remaining.is_empty(), "{:?}", staged.remaining);
+    assert_eq!(repair_findings(&image).unwrap(), Vec::<String>::new());
+    let after = objects(&image);
+    let is_free = |(instance, bytes): &(Instance, Vec<u8>)| {
+        instance.structure == Structure::Inode && bytes[2..4] == [0, 0]
+    };
+    let differ = before.iter().filter(|object| !is_free(object) && !after.contains(object));
+    let differ: Vec<_> = differ.map(|(instance, _)| instance).collect();
+    assert!(differ.is_empty(), "{swapped:?} {differ:#?}\n{:#?}", staged.actions);
 }
 
 /// Gives what was swapped, and the bytes before. The first inodes take the others of their block with them.
@@ -260,6 +312,126 @@ fn a_target_is_compared_with_the_log() {
     }
 }
 
+/// An inode misses the write that gave its file other blocks, and no log tells: the free space, the reverse map and their age do.
+#[test]
+fn an_inode_that_missed_a_write_loses_against_what_is_newer() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let Images { _folder, sound, image } = Images::new();
+    let contents =
+        |version: u8, length: usize| (0..length).map(|at| version + (at % 97) as u8).collect::<Vec<_>>();
+    let lengths = [(9000, 3000), (3000, 20_000), (5000, 5000)];
+    let path = |root: &Path, file: usize| root.join(format!("file {file}"));
+    let write = |root: &Path, version: u8, is_first: bool| {
+        for (file, (first, second)) in lengths.iter().enumerate() {
+            fs::write(path(root, file), contents(version, if is_first { *first } else { *second })).unwrap();
+        }
+    };
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    write(mount.path(), 1, true);
+    mount.unmount().unwrap();
+    let before = objects(&sound);
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    // Versions between them, so that the last ones lie elsewhere than the first.
+    let beside = mount.path().join("beside");
+    fs::create_dir(&beside).unwrap();
+    write(&beside, 2, false);
+    write(mount.path(), 3, false);
+    mount.unmount().unwrap();
+    let after = objects(&sound);
+    let (geometry, _) = structures::list(&open(&sound)).unwrap();
+    sparse::copy(&sound, &image).unwrap();
+    let is_inode = |object: &&(Instance, Vec<u8>)| object.0.structure == Structure::Inode;
+    let changed = before.iter().filter(is_inode).filter(|(instance, old)| {
+        let is_file = old[2] >> 4 == 8;
+        is_file && after.iter().any(|(other, new)| other == instance && new != old)
+    });
+    let changed: Vec<_> = changed.collect();
+    assert_eq!(changed.len(), lengths.len());
+    changed.iter().for_each(|(instance, old)| put(&image, instance, old));
+    zero_log(&image, &geometry, |_| true);
+    let staged = repair_image(&image);
+    assert!(staged.remaining.is_empty(), "{:?}", staged.remaining);
+    let overruled = staged
+        .actions
+        .iter()
+        .filter(|action| matches!(action, Action::ExtentMapOverruled { by: MapWitness::Age, .. }));
+    // A file may have got the same blocks again.
+    assert!(overruled.count() >= 2, "{:#?}", staged.actions);
+    assert_eq!(repair_findings(&image).unwrap(), Vec::<String>::new());
+    let mount = LoopMount::new(&image, Access::ReadOnlyNoRecovery).unwrap();
+    for (file, (_, length)) in lengths.iter().enumerate() {
+        assert_eq!(fs::read(path(mount.path(), file)).unwrap(), contents(3, *length), "{file}");
+    }
+}
+
+/// The log has an inode, and records that came later are gone: the inode that comes back may be older, and the repair says so.
+#[test]
+fn a_copy_before_damaged_records_of_the_log_is_a_guess() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let Images { _folder, sound, image } = Images::new();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    for version in 0..12 {
+        for name in ["early", "late"] {
+            // The first one changes in the first half alone.
+            if name == "late" || version < 6 {
+                let file = fs::File::create(mount.path().join(name)).unwrap();
+                file.set_permissions(fs::Permissions::from_mode(0o600 + version)).unwrap();
+                file.sync_all().unwrap();
+            }
+        }
+    }
+    mount.unmount().unwrap();
+    let (geometry, _) = structures::list(&open(&sound)).unwrap();
+    let inodes: Vec<_> = objects(&sound)
+        .into_iter()
+        .filter(|(instance, bytes)| {
+            // The realtime inodes have no permissions.
+            instance.structure == Structure::Inode && bytes[2] >> 4 == 8 && bytes[3] != 0
+        })
+        .collect();
+    assert_eq!(inodes.len(), 2);
+    for is_damaged in [false, true] {
+        sparse::copy(&sound, &image).unwrap();
+        inodes.iter().for_each(|(instance, bytes)| put(&image, instance, &vec![0; bytes.len()]));
+        if is_damaged {
+            // Not the last records: they say that the log is clean.
+            zero_log(&image, &geometry, |part| (0.6..0.8).contains(&part));
+        }
+        let staged = stage(&image, &in_order());
+        assert!(staged.remaining.is_empty(), "{:?}", staged.remaining);
+        let is_guess = |instance: &Instance| {
+            let uxfs_testkit::structures::Owner::Inode(number) = instance.owner else { return None };
+            let action = staged
+                .actions
+                .iter()
+                .find(|action| matches!(action, Action::InodeRebuilt { inode, .. } if inode.get() == number));
+            action.map(|action| action.certainty() == Certainty::Guess)
+        };
+        let guesses = [is_guess(&inodes[0].0), is_guess(&inodes[1].0)];
+        // The last change of the other one comes after the damage.
+        assert_eq!(guesses, [Some(is_damaged), Some(false)], "{:#?}", staged.actions);
+    }
+}
+
+/// Overwrites those records of the log with zeros of which this is true: by how many of all records lie before them, 0 to 1.
+fn zero_log(image: &Path, geometry: &Geometry, is_lost: impl Fn(f64) -> bool) {
+    let file = fs::File::options().read(true).write(true).open(image).unwrap();
+    let start = Geometry::byte_of_sector(geometry.sector_of_block(geometry.log_start.unwrap()).unwrap());
+    let mut log = vec![0; geometry.log_blocks as usize * geometry.block_size()];
+    file.read_exact_at(&mut log, start).unwrap();
+    // Those without contents only overwrite what lies ahead of the head.
+    let is_record =
+        |at: &usize| log[*at..*at + 4] == [0xfe, 0xed, 0xba, 0xbe] && log[*at + 12..*at + 16] != [0; 4];
+    let mut records: Vec<usize> = (0..log.len()).step_by(512).filter(is_record).collect();
+    let count = records.len();
+    records.push(log.len());
+    for (number, pair) in records.windows(2).enumerate() {
+        if is_lost(number as f64 / count as f64) {
+            file.write_all_at(&vec![0; pair[1] - pair[0]], start + pair[0] as u64).unwrap();
+        }
+    }
+}
+
 /// A file system of 64 MiB in four groups, and the path for a damaged copy.
 struct Images {
     _folder: tempfile::TempDir,
@@ -318,19 +490,21 @@ fn open(image: &Path) -> SyncDevice {
 fn objects(image: &Path) -> Vec<(Instance, Vec<u8>)> {
     let device = open(image);
     let (_, mut all) = structures::list(&device).unwrap();
-    all.retain(|instance| {
-        matches!(
-            instance.structure,
-            Structure::Inode
-                | Structure::DirectoryBlock
-                | Structure::DirectoryData
-                | Structure::DirectoryLeaf
-                | Structure::AttributeLeaf
-                | Structure::ExtentMap
-                | Structure::Symlink
-        )
-    });
+    all.retain(|instance| is_object(instance.structure));
     all.into_iter().map(|instance| (instance.clone(), instance.read(&device).unwrap())).collect()
+}
+
+fn is_object(structure: Structure) -> bool {
+    matches!(
+        structure,
+        Structure::Inode
+            | Structure::DirectoryBlock
+            | Structure::DirectoryData
+            | Structure::DirectoryLeaf
+            | Structure::AttributeLeaf
+            | Structure::ExtentMap
+            | Structure::Symlink
+    )
 }
 
 fn lsn_of(instance: &Instance, bytes: &[u8]) -> u64 {

@@ -39,7 +39,7 @@ use uxfs_format::{
 use crate::{
     area::LogArea,
     error::Result,
-    listing::{Listing, ListingRange},
+    listing::Listing,
     recovery::{
         packed::PackedItems,
         read_records::Record,
@@ -131,6 +131,8 @@ pub struct InodeCopy {
     pub has_data_fork: bool,
     /// The same of the attribute fork.
     pub has_attribute_fork: bool,
+    /// Records that came after it cannot be read: they may have changed the inode.
+    pub may_be_older: bool,
     data: InodeItemFields,
     attributes: InodeItemFields,
 }
@@ -142,6 +144,7 @@ impl InodeCopy {
             lsn: Lsn::new(0),
             has_data_fork: false,
             has_attribute_fork: false,
+            may_be_older: false,
             data: InodeItemFields::empty(),
             attributes: InodeItemFields::empty(),
         }
@@ -284,13 +287,26 @@ impl LogCopies {
     /// # Errors
     /// The log is external, or the device failed.
     pub fn gather(device: &dyn BlockDevice, geometry: &Geometry, wanted: &Wanted) -> Result<Self> {
-        let mut listing = Listing::new(LogArea::new(device, geometry)?, ListingRange::Everything)?;
+        let mut listing = Listing::despite_holes(LogArea::new(device, geometry)?)?;
         let mut collector = Collector { wanted, geometry, copies: Self::default(), open: Vec::new() };
-        while let Some(read) = listing.next_with(|record, assembler| feed(record, assembler, &mut collector))
-        {
+        // Where the last gap begins, and where the records end.
+        let (mut gap, mut last, mut gaps) = (None, Lsn::new(0), 0);
+        loop {
+            let read = listing.next_with(|record, assembler| {
+                feed(record, assembler, &mut collector);
+                record.header.lsn()
+            });
+            if gaps < listing.gaps() {
+                (gap, gaps) = (Some(last), listing.gaps());
+            }
+            let Some(read) = read else { break };
+            last = read.as_ref().map_or(last, |lsn| *lsn);
             if let Err(crate::error::JournalError::Io(error)) = read {
                 return Err(error.into());
             }
+        }
+        for copy in collector.copies.inodes.values_mut() {
+            copy.may_be_older = gap.is_some_and(|gap| copy.lsn <= gap);
         }
         Ok(collector.copies)
     }

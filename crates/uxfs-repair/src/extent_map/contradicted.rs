@@ -1,7 +1,7 @@
 //! Extent maps that are sound, and that the reverse map contradicts: which of the two more of the others agree with.
 //!
 //! In this order, and the first that agrees with one of them alone decides: the copy of the inode in the log, where it is as new as the
-//! inode; the block count of the inode; the free space, which no file may have; blocks with headers, which say whose they are; how many
+//! inode; the block count of the inode, unless the inode is older than all that says the contrary; the free space, which no file may have; blocks with headers, which say whose they are; how many
 //! owners the free space and the reference counts give to blocks; the size of a file, below which its blocks should lie. The extent map is
 //! believed where none does.
 
@@ -24,20 +24,24 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use self::block_counts::BlockCounts;
+use self::{ages::LeafAges, block_counts::BlockCounts};
 use super::{
     check::{blocks_or_fault, count_blocks},
     rebuild::{Owned, gather, staged_inode, write_fork},
     spare::SpareBlocks,
     subtract::subtract,
 };
-use crate::repair::{
-    action::{Action, MapWitness},
-    stage::Stage,
+use crate::{
+    inode::{gather::change_core, rebuild::end_of_contents},
+    repair::{
+        action::{Action, MapWitness},
+        stage::Stage,
+    },
 };
 
 /// Rebuilds the extent maps among those of `inodes` that the reverse map is believed against. `log` is the device with the log as it
-/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum. `undecided` gets the forks of which nothing tells. Gives whether there were any.
+/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum; `older_groups`: groups whose reverse
+/// maps do not say all. `undecided` gets the forks of which nothing tells. Gives whether there were any.
 ///
 /// # Errors
 /// The device.
@@ -45,29 +49,31 @@ pub(crate) fn follow_reverse_map(
     volume: &Volume,
     stage: &Stage,
     log: Option<&dyn BlockDevice>,
-    (inodes, unproved): (&BTreeSet<InodeNumber>, &BTreeSet<InodeNumber>),
+    (inodes, unproved, older_groups): (&BTreeSet<InodeNumber>, &BTreeSet<InodeNumber>, &BTreeSet<AgNumber>),
     actions: &mut Vec<Action>,
     undecided: &mut Undecided,
 ) -> Result<bool> {
     if !volume.geometry().features.has_reverse_map() {
         return Ok(false);
     }
-    if unproved::follow(volume, stage, unproved, actions)? {
+    if older_groups.is_empty() && unproved::follow(volume, stage, unproved, actions)? {
         return Ok(true);
     }
     if inodes.is_empty() {
         return Ok(false);
     }
     let (before, spare) = (actions.len(), SpareBlocks::new(volume));
-    let questions = find_questions(volume, stage, inodes)?;
+    let questions = find_questions(volume, stage, inodes, older_groups.is_empty())?;
     let copies = find_copies(&questions, log, volume.geometry());
     let free = FreeBlocks::of(volume, &questions);
     let counts = BlockCounts::of(volume, &questions);
+    let ages = LeafAges::of(volume, &questions, older_groups);
     for question in questions {
         let copy = copies.inode(question.inode.number);
-        let by = match question.decide(volume, stage, copy, (&free, &counts)) {
+        let by = match question.decide(volume, stage, copy, (&free, &counts, &ages)) {
             Some((by, Side::ReverseMap)) => by,
             Some((_, Side::ExtentMap)) => continue,
+            None if question.is_told_in_part => continue,
             None => {
                 undecided.insert((question.inode.number, question.fork == Fork::Attribute));
                 continue;
@@ -78,6 +84,9 @@ pub(crate) fn follow_reverse_map(
             undecided.remove(&(inode.number, fork == Fork::Attribute));
             let (inode, extents) = (inode.number, written.extents);
             actions.push(Action::ExtentMapOverruled { inode, fork, extents, by });
+            if by == MapWitness::Age && fork == Fork::Data {
+                follow_contents(volume, stage, inode)?;
+            }
         }
     }
     Ok(actions.len() > before)
@@ -110,21 +119,30 @@ struct Question {
     /// The extents of both, in order. Whether they were written is another question.
     mapped: Vec<Extent>,
     told: Vec<Extent>,
+    /// Damaged or older blocks of the reverse map may have had more.
+    is_told_in_part: bool,
     /// Blocks of the fork that the extent map shows, those of its btree included, and that the inode counts.
     mapped_blocks: u64,
     counted_blocks: u64,
 }
 
-fn find_questions(volume: &Volume, stage: &Stage, inodes: &BTreeSet<InodeNumber>) -> Result<Vec<Question>> {
+fn find_questions(
+    volume: &Volume,
+    stage: &Stage,
+    inodes: &BTreeSet<InodeNumber>,
+    is_reverse_map_recent: bool,
+) -> Result<Vec<Question>> {
     let mut gathered = gather(volume, inodes);
     let mut questions = Vec::new();
     for number in inodes {
         let Some(inode) = staged_inode(stage, *number)? else { continue };
         for fork in [Fork::Data, Fork::Attribute] {
             let owned = gathered.forks.remove(&(*number, fork == Fork::Attribute)).unwrap_or_default();
-            let question = Question::of(volume, &inode, fork, owned);
-            // Without a damaged block the reverse map is believed where it has all that the inode counts.
-            questions.extend(question.filter(|question| gathered.is_complete || question.is_told_whole()));
+            let Some(mut question) = Question::of(volume, &inode, fork, owned) else { continue };
+            // With a damaged block the reverse map is believed where it has all that the inode counts.
+            let is_told = gathered.is_complete || question.is_told_whole();
+            question.is_told_in_part = !is_told || !is_reverse_map_recent;
+            questions.push(question);
         }
     }
     Ok(questions)
@@ -151,8 +169,16 @@ impl Question {
         let (mapped, told) = (in_order(&mapped)?, in_order(&owned.extents)?);
         let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
         let counted_blocks = inode.blocks().saturating_sub(count_blocks(volume, inode, other));
-        let question =
-            Self { inode: inode.clone(), fork, owned, mapped, told, mapped_blocks, counted_blocks };
+        let question = Self {
+            inode: inode.clone(),
+            fork,
+            owned,
+            mapped,
+            told,
+            is_told_in_part: false,
+            mapped_blocks,
+            counted_blocks,
+        };
         (question.mapped != question.told).then_some(question)
     }
 
@@ -166,12 +192,18 @@ impl Question {
         volume: &Volume,
         stage: &Stage,
         copy: Option<&InodeCopy>,
-        (free, counts): (&FreeBlocks, &BlockCounts),
+        (free, counts, ages): (&FreeBlocks, &BlockCounts, &LeafAges),
     ) -> Option<(MapWitness, Side)> {
         let is_counted = only_one(self.mapped_blocks == self.counted_blocks, self.is_told_whole());
+        let is_older = || ages.is_inode_older(self, (free, counts), volume.geometry());
         let by = |witness: MapWitness| move |side: Side| (witness, side);
         let logged = copy.and_then(|copy| self.decide_by_copy(volume, copy)).map(by(MapWitness::Log));
+        if self.is_told_in_part {
+            return is_older().then_some((MapWitness::Age, Side::ReverseMap));
+        }
+        let aged = || (is_counted == Some(Side::ExtentMap) && is_older()).then_some(Side::ReverseMap);
         logged
+            .or_else(|| aged().map(by(MapWitness::Age)))
             .or_else(|| is_counted.map(by(MapWitness::BlockCount)))
             .or_else(|| self.decide_by_free_space(free).map(by(MapWitness::FreeSpace)))
             .or_else(|| contents::decide(self, stage).map(by(MapWitness::Contents)))
@@ -206,6 +238,22 @@ impl Question {
         let (mapped, told) = (below(&self.mapped), below(&self.told));
         only_one(mapped > told, told > mapped)
     }
+}
+
+/// A file whose extent map was older has a size of that time: where it ends in another block than the last one, it ends with the contents.
+fn follow_contents(volume: &Volume, stage: &Stage, number: InodeNumber) -> Result<()> {
+    let Some(inode) = staged_inode(stage, number)? else { return Ok(()) };
+    if inode.file_type() != Some(FileType::Regular) {
+        return Ok(());
+    }
+    let Ok(map) = volume.extent_map(&inode, Fork::Data) else { return Ok(()) };
+    let extents: Vec<Extent> = map.iter().collect();
+    let end = extents.iter().map(|extent| extent.end().get()).max().unwrap_or(0);
+    if inode.size_bytes().div_ceil(volume.geometry().block_size() as u64) != end {
+        let size_bytes = end_of_contents(volume, &extents);
+        change_core(stage, number, |core, _| core.size_bytes.set(size_bytes))?;
+    }
+    Ok(())
 }
 
 /// The extents of a fork that the log's copy of an inode has in the inode, where it is as new as the inode.
@@ -282,6 +330,11 @@ impl FreeBlocks {
         Self(free)
     }
 
+    fn has_all_of(&self, run: &Range<u64>) -> bool {
+        let first = self.0.partition_point(|free| free.end <= run.start);
+        self.0.get(first).is_some_and(|free| free.start <= run.start && run.end <= free.end)
+    }
+
     fn has_any_of(&self, run: &Range<u64>) -> bool {
         let first = self.0.partition_point(|free| free.end <= run.start);
         self.0.get(first).is_some_and(|free| free.start < run.end)
@@ -300,6 +353,7 @@ fn merge(runs: &mut Vec<Range<u64>>) {
     });
 }
 
+mod ages;
 mod block_counts;
 mod contents;
 mod unproved;

@@ -106,7 +106,8 @@ impl Rebuilder<'_> {
         let are_attributes_known = is_known(Fork::Attribute, has_attribute_fork);
         put_inode(self.stage, number, &bytes)?;
         if is_data_known && are_attributes_known {
-            return Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Log)));
+            let source = if copy.may_be_older { InodeSource::DamagedLog } else { InodeSource::Log };
+            return Ok(self.verified(number)?.map(|inode| (inode, source)));
         }
         // A fork that is rebuilt comes second: the other one must be sound for it to be read.
         if !are_attributes_known {
@@ -431,7 +432,7 @@ fn read_block(volume: &Volume, block: FsBlock, bytes: &mut [u8]) -> Option<()> {
 }
 
 /// Where the contents of a regular file with these extents end: behind the last byte of the last written block that is not zero.
-pub(super) fn end_of_contents(volume: &Volume, extents: &[Extent]) -> u64 {
+pub(crate) fn end_of_contents(volume: &Volume, extents: &[Extent]) -> u64 {
     let block_bytes = volume.geometry().block_size() as u64;
     let written = extents.iter().filter(|extent| !extent.is_unwritten);
     let Some(last) = written.max_by_key(|extent| extent.file_block) else { return 0 };

@@ -411,8 +411,8 @@ pub enum Action {
         /// The third witness.
         by: MapWitness,
     },
-    /// The reverse map contradicts the extent map of a fork, and no third witness says which is right: the extent map stays, and the
-    /// reverse map follows it.
+    /// The reverse map or the free space contradicts the extent map of a fork, and no other witness says which is right: the extent map
+    /// stays, and the others follow it.
     ExtentMapKept {
         /// The inode.
         inode: InodeNumber,

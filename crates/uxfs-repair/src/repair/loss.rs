@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use uxfs_format::units::InodeNumber;
+use uxfs_format::{inode::Fork, units::InodeNumber};
 
 use super::action::{Action, InodeSource, RecordSource};
 
@@ -41,6 +41,16 @@ impl Action {
         }
     }
 
+    /// The inode whose data fork this action sets, or that it gives up.
+    pub(super) const fn rebuilt_inode(&self) -> Option<InodeNumber> {
+        match self {
+            Self::ExtentMapOverruled { inode, fork: Fork::Data, .. }
+            | Self::InodeRebuilt { inode, .. }
+            | Self::InodeLost { inode, .. } => Some(*inode),
+            _ => None,
+        }
+    }
+
     /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
     pub fn missing_witness(&self) -> Option<&'static str> {
         Some(match self {
@@ -52,6 +62,9 @@ impl Action {
             }
             Self::InodeRebuilt { source: InodeSource::LogWithoutAttributes, .. } => {
                 "a copy of the attributes in an inode: those that it had beside its names are lost"
+            }
+            Self::InodeRebuilt { source: InodeSource::DamagedLog, .. } => {
+                "a later record of the log, which is damaged: the inode may be of an older time"
             }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
                 "a copy of an inode's mode: its permissions are guesses"

@@ -1,9 +1,13 @@
 //! Inodes and blocks of files that lie at the place of another: a write went to the wrong place, or two places were swapped. Where the
 //! place that they name is damaged, they are put there.
 //!
+//! A stretch of the device that was moved or swapped was so as a whole: what is missing at a damaged place is looked for at the distances
+//! at which others were found from their places, wherever that is.
+//!
 //! Invariants:
 //! 1. Only what has a right checksum, and passes the verifier of the place that it names, is moved; and only to a damaged place.
 //! 2. Everything is read before the first of it is written: two that were swapped are each at the place of the other.
+//! 3. What is looked for at distances is read from the device as it was found: the stage may have something else there by now.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +15,7 @@ use uxfs_format::{
     checksum,
     fault::Structure,
     field_table::OnDisk,
+    geometry::Geometry,
     inode::{InodeCore, core, verify_inode},
     seal::{checksum_offset_of, lsn_of, own_sector, structure_of},
     units::{InodeNumber, Lsn, Sector},
@@ -25,10 +30,15 @@ use super::{
     stage::Stage,
     work::Work,
 };
-use crate::inode::gather::{put_inode, read_inode};
+use crate::inode::gather::{byte_of, put_inode, read_inode};
 
 /// Bytes that are moved in one pass; the next pass moves the rest.
 const MOST_BYTES: usize = 64 << 20;
+/// Damaged places that are asked for distances.
+const MOST_PLACES: usize = 1 << 16;
+/// Distances at which what is missing is looked for.
+const MOST_DISTANCES: usize = 8;
+const SECTOR_BYTES: u64 = 512;
 
 /// Moves damaged inodes and these damaged blocks to their places.
 ///
@@ -41,8 +51,133 @@ pub(super) fn put_home(
     blocks: &[DamagedBlock],
     actions: &mut Vec<Action>,
 ) -> Result<()> {
+    let distances = Distances::of(stage, work, blocks)?.most_frequent();
     move_inodes(stage, work, actions)?;
-    move_blocks(volume, stage, blocks, actions)
+    move_blocks(volume, stage, blocks, actions)?;
+    for distance in distances {
+        take_inodes(stage, work, distance, actions)?;
+        take_blocks(volume, stage, blocks, distance, actions)?;
+    }
+    Ok(())
+}
+
+/// How far from their places inodes and blocks lie, in 512-byte units, and how many.
+#[derive(Debug, Default)]
+struct Distances(BTreeMap<i64, usize>);
+
+impl Distances {
+    /// Of what lies at damaged places.
+    fn of(stage: &Stage, work: &Work, blocks: &[DamagedBlock]) -> Result<Self> {
+        let (geometry, mut found) = (stage.geometry(), Self::default());
+        for place in work.damaged_inodes.iter().take(MOST_PLACES) {
+            let bytes = read_inode(stage, *place)?;
+            if let Some(home) = number_elsewhere(&bytes, *place, stage) {
+                found.add(sector_of_inode(geometry, *place), sector_of_inode(geometry, home));
+            }
+        }
+        for block in blocks.iter().take(MOST_PLACES) {
+            let mut bytes = vec![0; length_bytes(block.structure, geometry)];
+            if stage.read_found_at(block.sector, &mut bytes).is_err() {
+                continue;
+            }
+            if let Some(home) =
+                own_sector(&bytes, geometry).filter(|home| is_whole_at(&bytes, *home, geometry))
+            {
+                found.add(Some(block.sector), Some(home));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Two stretches that were swapped lie at this distance before and behind their places.
+    fn add(&mut self, place: Option<Sector>, home: Option<Sector>) {
+        let (Some(place), Some(home)) = (place, home) else { return };
+        let distance = place.get().cast_signed().wrapping_sub(home.get().cast_signed());
+        if distance != 0 {
+            *self.0.entry(distance).or_default() += 1;
+            *self.0.entry(distance.wrapping_neg()).or_default() += 1;
+        }
+    }
+
+    fn most_frequent(self) -> Vec<i64> {
+        let mut all: Vec<(i64, usize)> = self.0.into_iter().collect();
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        all.into_iter().take(MOST_DISTANCES).map(|(distance, _)| distance).collect()
+    }
+}
+
+fn sector_of_inode(geometry: &Geometry, inode: InodeNumber) -> Option<Sector> {
+    Some(Sector::new(byte_of(geometry, inode)? / SECTOR_BYTES))
+}
+
+/// Whether these bytes are a sound structure of the place that they name.
+fn is_whole_at(bytes: &[u8], home: Sector, geometry: &Geometry) -> bool {
+    structure_of(bytes, geometry).is_some_and(|structure| {
+        let checksum = checksum_offset_of(structure).map(|offset| checksum::check(bytes, offset).is_ok());
+        checksum == Some(true) && verify(structure, bytes, &VerifyContext::new(geometry, home)).is_ok()
+    })
+}
+
+/// Puts damaged inodes back that lie at this distance from their places.
+fn take_inodes(stage: &Stage, work: &Work, distance: i64, actions: &mut Vec<Action>) -> Result<()> {
+    let geometry = stage.geometry();
+    for inode in &work.damaged_inodes {
+        let there = read_inode(stage, *inode)?;
+        let fault = match verify_inode(&there, *inode, geometry) {
+            Ok(core) if !core.is_free() => continue,
+            Ok(_) => None,
+            Err(fault) => Some(fault),
+        };
+        let home = sector_of_inode(geometry, *inode);
+        let Some(from) = home.and_then(|home| home.get().checked_add_signed(distance)).map(Sector::new)
+        else {
+            continue;
+        };
+        let mut bytes = vec![0; geometry.inode_size()];
+        let is_found = stage.read_found_at(from, &mut bytes).is_ok()
+            && verify_inode(&bytes, *inode, geometry).is_ok_and(|core| !core.is_free());
+        if is_found {
+            put_inode(stage, *inode, &bytes)?;
+            let source = InodeSource::Displaced(from);
+            actions.push(Action::InodeRebuilt { inode: *inode, source, fault });
+        }
+    }
+    Ok(())
+}
+
+/// Puts these damaged blocks back where they lie at this distance from their places.
+fn take_blocks(
+    volume: &Volume,
+    stage: &Stage,
+    blocks: &[DamagedBlock],
+    distance: i64,
+    actions: &mut Vec<Action>,
+) -> Result<()> {
+    let geometry = stage.geometry();
+    for block in blocks {
+        let length = length_bytes(block.structure, geometry);
+        let is_of_block = |bytes: &[u8]| {
+            let owner = structure_of(bytes, geometry).and_then(|structure| owner_of(structure, bytes));
+            owner == Some(block.inode.get())
+                && own_sector(bytes, geometry) == Some(block.sector)
+                && is_whole_at(bytes, block.sector, geometry)
+        };
+        let Some(from) = block.sector.get().checked_add_signed(distance).map(Sector::new) else { continue };
+        let mut bytes = vec![0; length];
+        if stage.read_found_at(from, &mut bytes).is_err() || !is_of_block(&bytes) {
+            continue;
+        }
+        let mut there = vec![0; length];
+        stage.read_at(block.sector, &mut there)?;
+        let is_split = length > geometry.block_size() && !is_in_one_piece(volume, block, length);
+        if let (false, false, Some(structure)) =
+            (is_of_block(&there), is_split, structure_of(&bytes, geometry))
+        {
+            stage.write_at(block.sector, &bytes)?;
+            actions.push(Action::BlockMoved { structure, inode: block.inode, sector: block.sector, from });
+        }
+    }
+    Ok(())
 }
 
 /// The number that a whole inode says, where it lies at the place of another one.

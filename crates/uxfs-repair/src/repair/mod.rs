@@ -173,6 +173,7 @@ pub fn repair_with_progress(
         unread: BTreeSet::new(),
         given_up: BTreeSet::new(),
         undecided_maps: Undecided::new(),
+        perhaps_older: BTreeSet::new(),
         bit_flips: BitFlips::default(),
         unproved: BTreeSet::new(),
         unsettled: BTreeSet::new(),
@@ -240,6 +241,8 @@ struct Repair<'r> {
     given_up: BTreeSet<InodeNumber>,
     /// Extent maps that stay although the reverse map contradicts them.
     undecided_maps: Undecided,
+    /// Inodes of which blocks were free in a check, and that may be older than the free space.
+    perhaps_older: BTreeSet<InodeNumber>,
     bit_flips: BitFlips,
     /// Inodes that were kept with a wrong checksum.
     unproved: BTreeSet<InodeNumber>,
@@ -332,6 +335,7 @@ impl<'r> Repair<'r> {
         self.findings.get_or_insert(signature.count);
         work.sort();
         work.judge_log();
+        self.perhaps_older.extend(work.perhaps_older());
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
@@ -509,16 +513,14 @@ impl<'r> Repair<'r> {
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
         let log = self.log();
-        if work.older_groups.is_empty()
-            && contradicted::follow_reverse_map(
-                volume,
-                stage,
-                log,
-                (&work.contradicted_maps, &self.unsettled),
-                &mut self.actions,
-                &mut self.undecided_maps,
-            )?
-        {
+        if contradicted::follow_reverse_map(
+            volume,
+            stage,
+            log,
+            (&work.contradicted_maps, &self.unsettled, &work.older_groups),
+            &mut self.actions,
+            &mut self.undecided_maps,
+        )? {
             return Ok(true);
         }
         let budget = SearchBudget::new(stage.geometry());
@@ -583,6 +585,9 @@ impl<'r> Repair<'r> {
     }
 
     fn finish(mut self, remaining: Vec<Finding>) -> Staged {
+        let rebuilt: BTreeSet<InodeNumber> = self.actions.iter().filter_map(Action::rebuilt_inode).collect();
+        let kept = self.perhaps_older.difference(&rebuilt).map(|inode| (*inode, false));
+        self.undecided_maps.extend(kept);
         self.actions.extend(self.undecided_maps.iter().map(|(inode, is_attribute_fork)| {
             let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
             Action::ExtentMapKept { inode: *inode, fork }

@@ -22,8 +22,7 @@ pub(crate) struct Stage {
     trees: Arc<StagedTrees>,
 }
 
-/// Blocks of the btrees that were staged last for each group. They lie where nothing was known to be: what turns out to lie there later
-/// must still be there.
+/// Blocks of btrees that were staged.
 #[derive(Debug, Default)]
 pub(crate) struct StagedTrees {
     /// Those that were staged last for each group. They lie where nothing was known to be: what turns out to lie there later must still
@@ -59,11 +58,11 @@ impl Stage {
         }
         Ok(())
     }
+
     /// Takes a free block for an extent map. Returns whether no other map has taken it.
     pub fn take_for_map(&self, block: FsBlock) -> bool {
         self.trees.of_maps.lock().unwrap_or_else(PoisonError::into_inner).insert(block)
     }
-
 
     /// Sizes of the file system.
     pub fn geometry(&self) -> &Geometry {
@@ -89,6 +88,14 @@ impl Stage {
     /// The device, or the temporary file.
     pub fn write_at(&self, sector: Sector, bytes: &[u8]) -> Result<()> {
         Ok(self.overlay.write(Geometry::byte_of_sector(sector), bytes)?)
+    }
+
+    /// What the device had there when it was found.
+    ///
+    /// # Errors
+    /// The device.
+    pub fn read_found_at(&self, sector: Sector, bytes: &mut [u8]) -> Result<()> {
+        Ok(self.overlay.base().read(Geometry::byte_of_sector(sector), bytes)?)
     }
 
     /// Reads from the image as it will be.

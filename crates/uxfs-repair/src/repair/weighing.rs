@@ -231,7 +231,7 @@ pub const TABLE: [Weighing; 43] = [
     row(
         Rule::ContradictedMap,
         "an extent map and a reverse map that contradict each other, both sound",
-        "the reverse map, where the checksum of the inode was wrong; else the one that agrees with the log; else with the block count of the inode; else with the free space; else with the blocks, \
+        "the reverse map, where the checksum of the inode was wrong; else the one that agrees with the log; else the reverse map, where the free space and the reference counts say the same and their blocks are newer than the inode; else the one that agrees with the block count of the inode; else with the free space; else with the blocks, \
          where their headers say whose they are; else with how many owners the free space and the reference counts give to the blocks; \
          else with the size of the file; else the extent map",
         "the third witness decides; a changed record in either looks the same",

@@ -1,12 +1,12 @@
 //! Which objects a repair has to rebuild, from the findings of a check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{
     btree::reverse_map::{Mapping, Owner},
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
     geometry::Geometry,
-    units::{AgNumber, InodeNumber, Lsn},
+    units::{AgBlock, AgNumber, InodeNumber, Lsn},
 };
 use uxfs_volume::{
     metadata::{ContradictedInode, MetadataOwner, OlderMetadata},
@@ -70,6 +70,11 @@ pub(crate) struct Work {
     pub contradicted: BTreeSet<InodeNumber>,
     /// Inodes whose extent maps the reverse map contradicts.
     pub contradicted_maps: BTreeSet<InodeNumber>,
+    /// Inodes with blocks that are free: the inode, the group, the first block and the number of blocks.
+    pub in_free_space: BTreeSet<(InodeNumber, AgNumber, AgBlock, u32)>,
+    /// Extents that the free space btree by block has alone, and those that the one by length has alone: their ends by their starts.
+    pub free_by_block_alone: BTreeMap<(AgNumber, AgBlock), AgBlock>,
+    pub free_by_length_alone: BTreeMap<(AgNumber, AgBlock), AgBlock>,
     /// Inodes that lack a parent pointer.
     pub without_pointers: BTreeSet<InodeNumber>,
     /// Symbolic links whose targets are lost.
@@ -145,6 +150,21 @@ impl Work {
         }
     }
 
+    /// Inodes with blocks that both free space btrees have, or that the reverse map does not give them: they may be older than the free
+    /// space.
+    pub fn perhaps_older(&self) -> impl Iterator<Item = InodeNumber> + '_ {
+        let is_doubtful = |(inode, group, start, length_blocks): &&(_, AgNumber, AgBlock, u32)| {
+            let behind = AgBlock::new(start.get().saturating_add(*length_blocks));
+            let is_in = |alone: &BTreeMap<(AgNumber, AgBlock), AgBlock>| {
+                let last = alone.range((*group, AgBlock::new(0))..(*group, behind)).next_back();
+                last.is_some_and(|(_, end)| end > start)
+            };
+            let is_in_one = is_in(&self.free_by_block_alone) && !is_in(&self.free_by_length_alone);
+            !is_in_one || self.contradicted_maps.contains(inode) || self.older_groups.contains(group)
+        };
+        self.in_free_space.iter().filter(is_doubtful).map(|(inode, ..)| *inode)
+    }
+
     /// Whether names or attributes have to be rebuilt.
     pub fn has_name_work(&self) -> bool {
         self.names || !self.directories.is_empty() || !self.attributes.is_empty()
@@ -199,10 +219,9 @@ impl Work {
                 self.add_contradicted_map(*group, mapping);
             }
             Finding::MappingMissing { group, mapping } => self.add_contradicted_map(*group, mapping),
+            Finding::FreeBlocksInUse { .. } | Finding::FreeExtent { .. } => self.add_of_free_space(finding),
             Finding::GroupCount { .. }
-            | Finding::FreeExtent { .. }
             | Finding::BlocksUnused { .. }
-            | Finding::FreeBlocksInUse { .. }
             | Finding::BlocksUsedTwice { .. }
             | Finding::ReferenceCount { .. }
             | Finding::CowStaging { .. }
@@ -211,6 +230,26 @@ impl Work {
             | Finding::UnlinkedWithLinks { .. }
             | Finding::UnlinkedFree { .. } => self.groups.extend(object.group),
             _ => self.add_of_inode(finding, object.group),
+        }
+    }
+
+    fn add_of_free_space(&mut self, finding: &Finding) {
+        match finding {
+            Finding::FreeBlocksInUse { group, owner, start, length_blocks } => {
+                if let Owner::Inode(inode) = owner {
+                    self.in_free_space.insert((*inode, *group, *start, *length_blocks));
+                }
+                self.groups.insert(*group);
+            }
+            Finding::FreeExtent { group, extent, only_in } => {
+                let alone = match only_in {
+                    Structure::FreeSpaceByBlock => &mut self.free_by_block_alone,
+                    _ => &mut self.free_by_length_alone,
+                };
+                alone.insert((*group, extent.start), extent.end());
+                self.groups.insert(*group);
+            }
+            _ => {}
         }
     }
 

@@ -124,14 +124,26 @@ impl BlockCounts {
         }
     }
 
+    /// Whether the blocks that the reverse map has alone have as many owners there as they should have, and no other question is about
+    /// them.
+    pub fn agree(&self, question: &Question, geometry: &Geometry) -> bool {
+        let mapped = blocks_without(&question.mapped, &question.told);
+        let told = blocks_without(&question.told, &question.mapped);
+        mapped.iter().chain(&told).all(|run| self.is_known(run, geometry))
+            && told.iter().all(|run| self.is_everywhere(run, 0))
+    }
+
+    /// Whether the group of a run could be read.
+    fn is_known(&self, run: &Range<u64>, geometry: &Geometry) -> bool {
+        let group = geometry.split_fs_block(FsBlock::new(run.start)).map(|(group, _)| group);
+        group.is_some_and(|group| !self.unknown_groups.contains(&group))
+    }
+
     /// The side that the counts speak for. Blocks about which there are several questions tell nothing.
     pub fn decide(&self, question: &Question, geometry: &Geometry) -> Option<Side> {
         let mapped = blocks_without(&question.mapped, &question.told);
         let told = blocks_without(&question.told, &question.mapped);
-        let is_known = |run: &Range<u64>| {
-            let group = geometry.split_fs_block(FsBlock::new(run.start)).map(|(group, _)| group);
-            group.is_some_and(|group| !self.unknown_groups.contains(&group))
-        };
+        let is_known = |run: &Range<u64>| self.is_known(run, geometry);
         if !mapped.iter().chain(&told).all(is_known) || mapped.is_empty() && told.is_empty() {
             return None;
         }

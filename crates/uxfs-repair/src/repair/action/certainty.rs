@@ -5,7 +5,7 @@
 
 use uxfs_format::inode::InodeFault;
 
-use super::{Action, InodeSource, PointerCause, RecordSource, Rejection, Strength, room::Room};
+use super::{Action, InodeSource, MapWitness, PointerCause, RecordSource, Rejection, Strength, room::Room};
 
 /// How sure a change is. Programs may rely on [`name`](Self::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +172,9 @@ impl Action {
             Self::InodeRebuilt { source: InodeSource::LogWithoutAttributes, .. } => {
                 "it had attributes, which are lost".into()
             }
+            Self::InodeRebuilt { source: InodeSource::DamagedLog, .. } => {
+                "it changed later, and the damaged part of the log had that change".into()
+            }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
                 "it had other permissions, or it was free".into()
             }
@@ -222,11 +225,14 @@ impl Action {
             Self::BlocksGivenUp { inode, group, .. } => format!(
                 "the extent map of inode {inode} is right, and the reverse map of allocation group {group} is wrong"
             ),
+            Self::ExtentMapOverruled { by: MapWitness::Age, .. } => {
+                "what else the inode says is older, too: size, times, owner, attributes".into()
+            }
             Self::ExtentMapOverruled { by, .. } => {
                 format!("the extent map was right, and both {} and the reverse map are wrong", by.subject())
             }
             Self::ExtentMapKept { .. } => {
-                "the reverse map was right: other blocks are those of the file, or lie elsewhere in it".into()
+                "the inode missed a write, and the others were right: other blocks are those of the file, or lie elsewhere in it".into()
             }
             Self::SymlinkBlocks { .. } => "the blocks are right, and the target is longer".into(),
             Self::ExtentsWritten { .. } => "the blocks were never written".into(),

@@ -191,9 +191,9 @@ impl Action {
             Self::InodeChecksum { .. } => of("inode_checksum", O::Inode, W::Inode, R::InodeChecksum),
             Self::InodeRebuilt { source, .. } => {
                 let witness = match source {
-                    InodeSource::Log => W::Log,
+                    InodeSource::Log | InodeSource::DamagedLog => W::Log,
                     InodeSource::LogAndReverseMap | InodeSource::LogWithoutAttributes => W::LogAndReverseMap,
-                    InodeSource::Elsewhere(_) | InodeSource::Remains => W::Inode,
+                    InodeSource::Elsewhere(_) | InodeSource::Displaced(_) | InodeSource::Remains => W::Inode,
                     InodeSource::Inferred(_) => W::Entry,
                 };
                 of("inode_rebuilt", O::Inode, witness, R::LostInode)

@@ -1,6 +1,9 @@
 //! From what an inode was made again.
 
-use uxfs_format::{inode::FileType, units::InodeNumber};
+use uxfs_format::{
+    inode::FileType,
+    units::{InodeNumber, Sector},
+};
 
 /// From what an inode was made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,12 +11,16 @@ use uxfs_format::{inode::FileType, units::InodeNumber};
 pub enum InodeSource {
     /// The newest copy in the log, all of it.
     Log,
+    /// The newest copy that can be read in the log. Records that came after it are damaged.
+    DamagedLog,
     /// The newest copy in the log, and the reverse map.
     LogAndReverseMap,
     /// The same, and the attributes that lay in the inode are lost.
     LogWithoutAttributes,
     /// The place of another inode, where it was written instead of its own.
     Elsewhere(InodeNumber),
+    /// This 512-byte unit of the device: a stretch of it was moved.
+    Displaced(Sector),
     /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.
     Remains,
     /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.

@@ -18,6 +18,8 @@ pub enum MapWitness {
     Contents,
     /// The checksum of the inode, which was wrong.
     Checksum,
+    /// The log sequence numbers: the inode is older than what contradicts it.
+    Age,
 }
 
 impl MapWitness {
@@ -31,6 +33,7 @@ impl MapWitness {
             Self::Size => "size",
             Self::Contents => "contents",
             Self::Checksum => "checksum",
+            Self::Age => "age",
         }
     }
 
@@ -45,6 +48,7 @@ impl MapWitness {
             Self::Size => "the size of the file",
             Self::Contents => "the contents of the blocks",
             Self::Checksum => "the checksum of the inode",
+            Self::Age => "the age of the inode",
         }
     }
 }

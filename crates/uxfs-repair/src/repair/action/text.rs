@@ -177,12 +177,16 @@ impl Action {
             Self::InodeRebuilt { inode, source, .. } => {
                 let source = match source {
                     InodeSource::Log => "as the log has it",
+                    InodeSource::DamagedLog => "as the log has it; later records of the log are damaged",
                     InodeSource::LogAndReverseMap => "from the log and the reverse map",
                     InodeSource::LogWithoutAttributes => {
                         "from the log and the reverse map; attributes that lay in the inode are lost, but for its names"
                     }
                     InodeSource::Elsewhere(place) => {
                         return write!(f, "put inode {inode} back, which lies at the place of inode {place}");
+                    }
+                    InodeSource::Displaced(sector) => {
+                        return write!(f, "put inode {inode} back, which lies at sector {sector}");
                     }
                     InodeSource::Remains => {
                         "from what is left of it; its file type follows from what names it, and its permissions are guesses"
@@ -281,7 +285,7 @@ impl Action {
             ),
             Self::ExtentMapKept { inode, fork } => write!(
                 f,
-                "keep the extent map of the {} fork of inode {inode}, which the reverse map contradicts",
+                "keep the extent map of the {} fork of inode {inode}, which the reverse map or the free space contradicts",
                 name_of(*fork)
             ),
             Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, .. } => {
