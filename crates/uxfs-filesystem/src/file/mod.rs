@@ -67,7 +67,10 @@ use uxfs_format::{
 use zerocopy::big_endian::U16;
 
 use self::device::ContentsWriter;
-use crate::{filesystem::FileSystem, operations::set_attributes::mode_without_set_id};
+use crate::{
+    filesystem::FileSystem,
+    operations::set_attributes::{Writer, mode_without_set_id},
+};
 use uxfs_engine::extent_map::{ATOMIC_EXTENTS, STEP_EXTENTS};
 use uxfs_engine::{
     extent_map::list,
@@ -82,23 +85,23 @@ pub struct Touch {
     /// When the contents changed: time of modification, time of change and the count of changes follow. `None` leaves
     /// them alone.
     pub time: Option<Timestamp>,
-    /// Clear the set-user-ID and set-group-ID bits. The caller decides, since it knows the writer.
+    /// Clear the set-user-ID and set-group-ID bits because this user writes. The caller knows the writer.
     #[doc(alias = "file_remove_privs")]
-    pub clears_set_id: bool,
+    pub clears_set_id: Option<Writer>,
 }
 
 impl Touch {
     /// Leaves everything else as it is.
-    pub const NOTHING: Self = Self { time: None, clears_set_id: false };
+    pub const NOTHING: Self = Self { time: None, clears_set_id: None };
 
     /// Contents changed at `time`.
     pub fn at(time: Timestamp) -> Self {
-        Self { time: Some(time), clears_set_id: false }
+        Self { time: Some(time), clears_set_id: None }
     }
 
     fn apply(&self, inode: &mut EditInode) {
-        if self.clears_set_id {
-            inode.core.mode = U16::new(mode_without_set_id(inode.core.mode.get()));
+        if let Some(writer) = self.clears_set_id {
+            inode.core.mode = U16::new(mode_without_set_id(inode.core.mode.get(), writer));
         }
         if let Some(time) = self.time {
             inode.set_time(TimeKind::Modification, time);

@@ -39,8 +39,8 @@ impl FileEdit<'_> {
             self.free_behind_end()?;
             // The size is the same, but a user without privileges may have asked.
             return match touch.clears_set_id {
-                true => self.touch(Touch { time: None, ..touch }),
-                false => Ok(()),
+                Some(_) => self.touch(Touch { time: None, ..touch }),
+                None => Ok(()),
             };
         }
         self.inode.set_size_bytes(size_bytes);

@@ -94,12 +94,21 @@ const OF_FILES: InodeFlags = InodeFlags::REALTIME.union(InodeFlags::EXTENT_SIZE)
 /// Flags of the second word that users may change.
 const SECOND: InodeFlags2 = InodeFlags2::DAX.union(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
 
-/// The mode after a user without `CAP_FSETID` wrote to the file or changed its owner: without the set-id bits. The
-/// set-group-id bit of a file that its group cannot execute means mandatory locking, and stays.
+/// The user whose write clears the set-user-ID and set-group-ID bits of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// A member of the file's group, or a privileged user.
+    OfGroup,
+    /// Any other user.
+    Stranger,
+}
+
+/// The mode after a user without `CAP_FSETID` wrote to the file or changed its owner: without the set-id bits. A file that its group cannot
+/// execute keeps set-group-ID when a member of that group writes.
 #[doc(alias = "setattr_should_drop_suidgid")]
 #[must_use]
-pub fn mode_without_set_id(mode: u16) -> u16 {
-    let drops_group = mode & GROUP_RUNS != 0;
+pub fn mode_without_set_id(mode: u16, writer: Writer) -> u16 {
+    let drops_group = mode & GROUP_RUNS != 0 || writer == Writer::Stranger;
     mode & !SET_USER & !(if drops_group { SET_GROUP } else { 0 })
 }
 

@@ -13,6 +13,7 @@ use uxfs_engine::{inode::edit::EditInode, transaction::Transaction};
 use uxfs_filesystem::{
     file::{FileEdit, Touch, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
+    operations::set_attributes::Writer,
 };
 use uxfs_format::inode::{Fork, InodeFlags};
 use uxfs_lab::crash::image::{Image, ImageDevice};
@@ -43,7 +44,7 @@ fn truncation_to_the_same_size_clears_set_id_bits() {
     let image = TestImage::new("set-id", 320, &[], 1);
     let file_system = image.mount_bulk();
     let mut inode = load(&file_system, 0);
-    let user = Touch { time: None, clears_set_id: true };
+    let user = Touch { time: None, clears_set_id: Some(Writer::OfGroup) };
     for size in [0, 0, 5000, 5000] {
         let mode = inode.core.mode.get();
         inode.core.mode.set(mode & !0o7777 | 0o6755);

@@ -10,7 +10,7 @@ use uxfs_filesystem::{
         create::NewFile,
         live::Status,
         rename::RenameOptions,
-        set_attributes::{AttributeChanges, FlagChanges, mode_without_set_id},
+        set_attributes::{AttributeChanges, FlagChanges, Writer, mode_without_set_id},
     },
 };
 use uxfs_volume::{
@@ -168,7 +168,7 @@ impl Side for Own<'_> {
                 uid: Some(*uid),
                 gid: Some(*gid),
                 permissions: (status.file_type != FileType::Directory)
-                    .then(|| mode_without_set_id(status.mode) & 0o7777),
+                    .then(|| mode_without_set_id(status.mode, Writer::OfGroup) & 0o7777),
                 ..AttributeChanges::default()
             }),
             Operation::SetTimes(place, access, modification) => {

@@ -8,18 +8,21 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{
         live::Status,
-        set_attributes::{AttributeChanges, TimeSource, mode_without_set_id},
+        set_attributes::{AttributeChanges, TimeSource, Writer, mode_without_set_id},
     },
 };
 use uxfs_format::inode::{FileType, InodeFlags, Timestamp};
 
-use super::{Answered, Server, VALID, number, put};
+use super::{Answered, Server, VALID, number, put, settings::Settings};
 use crate::{
     mounting::options::AccessTimes,
     protocol::{
         flags::{AttributeChanges as Asked, AttributeFlags},
         reply::{Attributes, AttributesReply, EntryReply, StatfsReply, StatxReply},
-        request::operation::{SetAttributes, Statx, TimeChange},
+        request::{
+            Caller,
+            operation::{SetAttributes, Statx, TimeChange},
+        },
     },
     transport::ReplyBuffer,
 };
@@ -102,7 +105,7 @@ impl Server {
         &self,
         node: u64,
         asked: &SetAttributes,
-        is_by_user: bool,
+        caller: Caller,
         reply: &mut ReplyBuffer<'_>,
     ) -> Answered {
         let inode = self.opened(asked.handle.unwrap_or(0), node)?;
@@ -114,7 +117,8 @@ impl Server {
             return self.put_attributes(&inode, reply);
         }
         self.lazy_times.write(&self.file_system, inode.number());
-        let clears_set_id = asked.changes.contains(Asked::KILL_SET_ID);
+        let clears_set_id =
+            asked.changes.contains(Asked::KILL_SET_ID).then(|| writer(&self.settings, caller, &inode));
         let mut changes = self.changes_of(&inode, asked, clears_set_id)?;
         if let Some(size_bytes) = asked.size_bytes {
             let touch = Touch { time: Some(self.file_system.now()), clears_set_id };
@@ -126,9 +130,9 @@ impl Server {
             }
             self.file_system.set_size(&inode, size_bytes, touch).map_err(number)?;
         }
-        if asked.changes.is_empty() && is_by_user {
+        if asked.changes.is_empty() && caller.user_id != 0 {
             let status = self.file_system.stat(&inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode);
+            let mode = mode_without_set_id(status.mode, writer(&self.settings, caller, &inode));
             let is_changed = status.file_type == FileType::Regular && mode != status.mode;
             changes.permissions = is_changed.then_some(mode & PERMISSIONS as u16);
             // The kernel has the time of the write for which it asks, and sends it.
@@ -145,7 +149,7 @@ impl Server {
         &self,
         inode: &InodeHandle,
         asked: &SetAttributes,
-        clears_set_id: bool,
+        clears_set_id: Option<Writer>,
     ) -> Result<AttributeChanges, Errno> {
         let time_of = |change: TimeChange| match change {
             TimeChange::Now => self.file_system.now(),
@@ -153,9 +157,9 @@ impl Server {
         };
         let mut permissions = asked.mode.map(|mode| (mode & PERMISSIONS) as u16);
         let changes_owner = asked.user_id.is_some() || asked.group_id.is_some();
-        if clears_set_id && changes_owner && permissions.is_none() {
+        if let Some(writer) = clears_set_id.filter(|_| changes_owner && permissions.is_none()) {
             let status = self.file_system.stat(inode).map_err(number)?;
-            let mode = mode_without_set_id(status.mode);
+            let mode = mode_without_set_id(status.mode, writer);
             let is_changed = status.file_type != FileType::Directory && mode != status.mode;
             permissions = is_changed.then_some(mode & PERMISSIONS as u16);
         }
@@ -240,5 +244,16 @@ fn is_due(access_times: AccessTimes, times: [Timestamp; 3], now: Timestamp) -> b
                 || accessed <= changed
                 || now.seconds.saturating_sub(accessed.seconds) >= DAY_SECONDS
         }
+    }
+}
+
+/// The caller, as one who changes a file that may lose its set-id bits. A user of whom it is not known that the group of the file is one of
+/// theirs is a stranger: the kernel tells the first group alone. Set-group-ID without group execute gives nothing, so taking it away is the
+/// safe side.
+fn writer(settings: &Settings, caller: Caller, inode: &InodeHandle) -> Writer {
+    let shown_group = settings.shown_owner.group_id.unwrap_or_else(|| inode.read().core.gid.get());
+    match caller.user_id == 0 || caller.group_id == shown_group {
+        true => Writer::OfGroup,
+        false => Writer::Stranger,
     }
 }

@@ -11,6 +11,7 @@ use uxfs_filesystem::{
         space::SizeChange,
     },
     inode::table::InodeHandle,
+    operations::set_attributes::Writer,
 };
 use uxfs_format::inode::{InodeFlags, Timestamp};
 
@@ -119,10 +120,10 @@ impl Server {
     pub(super) fn write(&self, node: u64, write: &Write<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         let file = self.opened(write.handle, node)?;
         let is_from_cache = write.write_flags.contains(WriteFlags::CACHE);
-        let touch = Touch {
-            time: self.time_of_change(),
-            clears_set_id: write.write_flags.contains(WriteFlags::KILL_SET_ID),
-        };
+        // A stranger's write comes after a SETATTR without changes, which has taken set-group-ID away. The kernel, which knows all groups of the
+        // user, sends none for a member of the file's group.
+        let clears_set_id = write.write_flags.contains(WriteFlags::KILL_SET_ID).then_some(Writer::OfGroup);
+        let touch = Touch { time: self.time_of_change(), clears_set_id };
         let (mut done, mut without_room_since) = (0, None);
         while done < write.data.len() {
             let (at, rest) = (write.offset_bytes.saturating_add(done as u64), write.data.get(done..));
@@ -166,7 +167,7 @@ impl Server {
         use FallocateMode as M;
         let file = self.opened(asked.handle, node)?;
         let (offset, size) = (asked.offset_bytes, asked.size_bytes);
-        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
         let size_change = if asked.mode.contains(M::KEEP_SIZE) { SizeChange::Keep } else { SizeChange::Grow };
         let kind = asked.mode - M::KEEP_SIZE;
         // A file that is only appended to keeps its contents.
@@ -247,7 +248,7 @@ impl Server {
             target_bytes: copy.target_offset_bytes,
             length_bytes,
         };
-        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
         self.file_system.clone_range(source, target, &range, touch).ok()
     }
 
@@ -257,7 +258,7 @@ impl Server {
         target: &InodeHandle,
         copy: &CopyFileRange,
     ) -> Result<u64, Errno> {
-        let touch = Touch { time: self.time_of_change(), clears_set_id: false };
+        let touch = Touch { time: self.time_of_change(), clears_set_id: None };
         let most_bytes = copy.size_bytes.min(MOST_COPIED_BYTES).min(i32::MAX as u64);
         let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(most_bytes).unwrap_or(COPY_BYTES))];
         let mut done = 0;

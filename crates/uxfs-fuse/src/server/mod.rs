@@ -195,9 +195,7 @@ impl Server {
             O::Initialize(init) => self.initialize(init, reply),
             O::Lookup(name) => self.lookup(request, name, reply),
             O::GetAttributes(handle) => self.get_attributes(node, *handle, reply),
-            O::SetAttributes(changes) => {
-                self.set_attributes(node, changes, request.caller.user_id != 0, reply)
-            }
+            O::SetAttributes(changes) => self.set_attributes(node, changes, request.caller, reply),
             O::Statx(statx) => self.statx(node, statx, reply),
             O::StatFileSystem => self.stat_file_system(reply),
             O::ReadLink => self.read_link(node, reply),

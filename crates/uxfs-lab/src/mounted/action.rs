@@ -219,7 +219,8 @@ impl Action {
             }),
             Call::Chown { node, owner } => model.node(node).map_or(Vec::new(), |found| {
                 let is_directory = found.kind() == FileType::Directory;
-                let mode = (!is_directory).then(|| without_set_id(found.mode()));
+                let is_of_group = !self.is_by_user || found.owner().1 == USER;
+                let mode = (!is_directory).then(|| without_set_id(found.mode(), is_of_group));
                 let change = Operation::SetAttributes { node, mode, owner: Some(owner), project: None };
                 loses_capability(model, node).into_iter().chain([change]).collect()
             }),
@@ -246,7 +247,8 @@ impl Action {
             _ => return Vec::new(),
         };
         let mode = model.node(node).map_or(0, Node::mode);
-        let cleared = without_set_id(mode);
+        let is_of_group = model.node(node).is_some_and(|node| node.owner().1 == USER);
+        let cleared = without_set_id(mode, is_of_group);
         let clears = self.is_by_user && mode != cleared;
         let lost = loses_capability(model, node);
         let first = clears.then_some(Operation::SetAttributes {
@@ -268,9 +270,9 @@ pub fn loses_capability(model: &Model, node: NodeId) -> Option<Operation> {
     has.then(|| Operation::RemoveXattr { node, name: CAPABILITY.to_vec() })
 }
 
-/// The mode after a user without privileges wrote to the file, or any user changed its owner.
-pub fn without_set_id(mode: u16) -> u16 {
-    let drops_group = mode & GROUP_RUNS != 0;
+/// The mode after a user without privileges, in the group of the file or not, wrote to it, or any user changed its owner.
+pub fn without_set_id(mode: u16, is_of_group: bool) -> u16 {
+    let drops_group = mode & GROUP_RUNS != 0 || !is_of_group;
     mode & !SET_USER & !(if drops_group { SET_GROUP } else { 0 })
 }
 

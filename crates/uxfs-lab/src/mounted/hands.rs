@@ -18,7 +18,7 @@ use rustix::{
         Timestamps, Uid, XattrFlags,
     },
     io::{Errno, ReadWriteFlags},
-    thread::{set_thread_res_gid, set_thread_res_uid},
+    thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 use uxfs_volume::inode::FileType;
 
@@ -367,6 +367,8 @@ fn become_caller(number: u32) -> Done<()> {
         set_thread_res_uid(None, user, None)?;
         return set_thread_res_gid(None, group, None);
     }
+    // Of the groups of a caller a mount learns the first one only.
+    set_thread_groups(&[])?;
     set_thread_res_gid(None, group, None)?;
     set_thread_res_uid(None, user, None)
 }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_filesystem::operations::set_attributes::{AttributeChanges, mode_without_set_id};
+use uxfs_filesystem::operations::set_attributes::{AttributeChanges, Writer, mode_without_set_id};
 use uxfs_volume::{
     error::{Error, OperationError},
     inode::FileType,
@@ -80,7 +80,7 @@ fn change(session: &mut Session, met: Met<'_>, owner: Owner) -> Result<(), Failu
     let old = session.status(met.handle)?;
     let (uid, gid) = (owner.uid.unwrap_or(old.uid), owner.gid.unwrap_or(old.gid));
     let is_directory = met.file_type == FileType::Directory;
-    let kept_mode = if is_directory { old.mode } else { mode_without_set_id(old.mode) };
+    let kept_mode = if is_directory { old.mode } else { mode_without_set_id(old.mode, Writer::OfGroup) };
     let changes = AttributeChanges {
         uid: owner.uid,
         gid: owner.gid,
