@@ -187,6 +187,42 @@ impl Claimed {
         Ok(Self { file, below })
     }
 
+    /// Keeps all others away that ask for a lock, from now on. They have not changed anything since this was opened with [`Lock::Unused`] or
+    /// [`Lock::Shared`].
+    ///
+    /// # Errors
+    /// It has users. The lock is shared then, as before, or gone where the error is [`ClaimError::Changing`].
+    pub fn exclude_others(&self) -> Result<(), ClaimError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // One attempt at a time: the shared lock is gone while this waits, and a writer could come and go.
+            let is_exclusive = self.files().all(|file| {
+                let locked = system::flock(file, FlockOperation::NonBlockingLockExclusive);
+                matches!(locked, Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::BADF))
+            });
+            if is_exclusive {
+                return Ok(());
+            }
+            self.share()?;
+            if Instant::now() >= deadline {
+                return Err(ClaimError::Reading);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Lets others read again, after [`exclude_others`](Self::exclude_others).
+    ///
+    /// # Errors
+    /// A writer has it, which cannot be while the lock is exclusive.
+    pub fn share(&self) -> Result<(), ClaimError> {
+        self.files().try_for_each(|file| take_lock(file, Lock::Shared))
+    }
+
+    fn files(&self) -> impl Iterator<Item = &File> {
+        std::iter::once(&self.file).chain(&self.below)
+    }
+
     /// The same open file a second time: the locks stay until both have been closed.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
 use thiserror::Error;
 
-use crate::{engine::hole_filler::HoleFiller, words::in_words};
+use crate::{claim::Claimed, engine::hole_filler::HoleFiller, words::in_words};
 
 /// The operation in which a device failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -289,6 +289,11 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Gives holes of the file behind it room before they are written to. `None` where writes need no more room than there is: on block
     /// devices, in memory, in files without holes.
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
+        None
+    }
+
+    /// The open file or device behind it with its locks; `None` where there is none.
+    fn claimed(&self) -> Option<&Claimed> {
         None
     }
 

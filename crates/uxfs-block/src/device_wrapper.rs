@@ -3,6 +3,7 @@
 use std::{fmt, os::fd::BorrowedFd, sync::Arc};
 
 use crate::{
+    claim::Claimed,
     device::{Alignment, BlockDevice, DeviceError, Identity, ReadSegment, WriteSegment, contiguous_runs},
     engine::hole_filler::HoleFiller,
 };
@@ -144,6 +145,11 @@ impl<W: DeviceWrapper> BlockDevice for W {
     /// No hook: it changes no contents.
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         self.inner().hole_filler()
+    }
+
+    /// No hook: it asks for no bytes.
+    fn claimed(&self) -> Option<&Claimed> {
+        self.inner().claimed()
     }
 
     /// No hook: it asks for no bytes.

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use uxfs_bench::BenchError;
 use uxfs_block::{claim::ClaimError, device::DeviceError, preload::Unheard};
 use uxfs_fuse::mounting::{
-    MountError, device::DeviceError as FuseDeviceError, direct::DirectError, fusermount::FusermountError,
-    mount_point::MountPointError, mounted::UnmountError,
+    MountError, StaysReadOnly, device::DeviceError as FuseDeviceError, direct::DirectError,
+    fusermount::FusermountError, mount_point::MountPointError, mounted::UnmountError,
 };
 use uxfs_image::error::ImageError;
 use uxfs_metadump::restore::RestoreError;
@@ -106,7 +106,9 @@ fn of_mount(error: &(dyn StandardError + 'static)) -> Option<Cause> {
             MountError::Direct(error) => cause_of(error),
             MountError::Fusermount(error) | MountError::NeitherWay(error) => cause_of(error),
             MountError::IsRemount => only(Kind::Usage),
-            MountError::StaysReadOnly => only(Kind::ReadOnly),
+            MountError::StaysReadOnly(StaysReadOnly::Damaged) => only(Kind::Damage),
+            MountError::StaysReadOnly(StaysReadOnly::InUse) => only(Kind::InUse),
+            MountError::StaysReadOnly(_) => only(Kind::ReadOnly),
             MountError::Rest(error) | MountError::Guardian(error) | MountError::Table(error) => {
                 of_host(error)
             }

@@ -8,6 +8,7 @@
 //!     │─── Mounted, descriptors of the mount ─▶│ answers the kernel
 //!     │◀────────────── Served ─────────────────│
 //!     │                 …                      │ requests
+//!     │◀─────────── TakesChanges ──────────────│ (a remount, of a mount for reading)
 //!     │◀─────────── PleaseUnmount ─────────────│ (a signal)
 //!     │  unmounts                              │ makes the image whole, ends
 //! ```
@@ -43,10 +44,13 @@ pub enum Message {
     Served,
     /// A signal asks the server to end.
     PleaseUnmount,
+    /// It was mounted for reading, and takes changes now.
+    TakesChanges,
 }
 
 impl Message {
-    const ALL: [Self; 4] = [Self::Opened, Self::Mounted, Self::Served, Self::PleaseUnmount];
+    const ALL: [Self; 5] =
+        [Self::Opened, Self::Mounted, Self::Served, Self::PleaseUnmount, Self::TakesChanges];
 
     const fn byte(self) -> u8 {
         match self {
@@ -54,6 +58,7 @@ impl Message {
             Self::Mounted => b'M',
             Self::Served => b'S',
             Self::PleaseUnmount => b'U',
+            Self::TakesChanges => b'C',
         }
     }
 }

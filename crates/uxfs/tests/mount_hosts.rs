@@ -2,16 +2,22 @@
 //! block size, damage that an earlier mount has left to recovery.
 
 use std::{
-    fs,
+    fs::{self, File},
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
+use rustix::fs::{FlockOperation, flock};
 use uxfs_testkit::{
+    golden::GoldenImage,
+    image::memory_folder,
     judges::Judge,
+    loop_device::LoopDevice,
     mount::{Access, LoopMount},
     require,
     sparse::Contents,
+    verdict::repair_is_silent,
 };
 
 use crate::common::mount_place;
@@ -121,6 +127,7 @@ fn a_damaged_header_of_a_group_leaves_the_image_to_readers() {
         assert!(output.status.success() && said.contains("its headers are damaged"), "{header}: {said}");
         assert_eq!(fs::read(place.directory.join("file")).unwrap(), b"contents");
         assert!(fs::write(place.directory.join("another"), "").is_err());
+        is_refused(&place, "remount,rw", "what changes need is damaged");
         let output = uxfs(&["umount", text(&place.directory)]);
         assert!(output.status.success(), "{output:?}");
         assert!(Contents::read(&place.image).unwrap() == before, "{header}: the image has changed");
@@ -164,6 +171,137 @@ fn remounting_changes_the_mount_that_is_meant_and_nothing_that_it_cannot() {
     assert!(is_mounted(&place, "remount,ro"));
     assert!(fs::write(place.directory.join("file"), "other").is_err());
     place.unmount();
+}
+
+/// Contents and metadata of all files below a directory.
+fn everything_in(directory: &Path) -> String {
+    let script = "find . -printf '%P %y %s %m %U %G %T@ %l\\n' | sort; find . -type f -print0 | sort -z | xargs -0 sha256sum";
+    let output = Command::new("sh").args(["-c", script]).current_dir(directory).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn has_clean_log(image: &Path) -> bool {
+    let output = Command::new("xfs_logprint").arg("-t").arg(image).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).contains("state: <CLEAN>")
+}
+
+/// An image whose log this machine's kernel left dirty, and what its kernel makes of a copy.
+fn dirty_place() -> (Place, String) {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, copy) = (folder.path().join("image"), folder.path().join("copy"));
+    fs::create_dir(folder.path().join("mount")).unwrap();
+    for path in [&image, &copy] {
+        GoldenImage::dirty_log().unpack_to(path).unwrap();
+    }
+    let kernel = LoopMount::new(&copy, Access::ReadWrite).unwrap();
+    let expected = everything_in(kernel.path());
+    kernel.unmount().unwrap();
+    fs::remove_file(copy).unwrap();
+    (Place::of(folder, image), expected)
+}
+
+/// As Linux: a mount for reading recovers the log into the image, and writes nothing else.
+#[test]
+fn a_mount_for_reading_recovers_the_log_into_the_image() {
+    require!(Judge::XfsLogprint, Judge::XfsRepair, Judge::Kernel);
+    let (place, expected) = dirty_place();
+    assert!(!has_clean_log(&place.image));
+    assert!(is_mounted(&place, "ro"));
+    assert_eq!(everything_in(&place.directory), expected);
+    assert!(has_clean_log(&place.image), "while it is mounted");
+    let recovered = Contents::read(&place.image).unwrap();
+    assert_eq!(fs::write(place.directory.join("another"), "").unwrap_err().raw_os_error(), Some(30));
+    place.unmount();
+    assert!(Contents::read(&place.image).unwrap() == recovered, "the image has changed after recovery");
+    let kernel = LoopMount::new(&place.image, Access::ReadOnly).unwrap();
+    assert_eq!(everything_in(kernel.path()), expected);
+    kernel.unmount().unwrap();
+}
+
+#[test]
+fn a_mount_for_reading_takes_changes_once_it_is_remounted() {
+    require!(Judge::XfsLogprint, Judge::XfsRepair, Judge::Kernel);
+    let (dirty, _) = dirty_place();
+    for place in [dirty, Place::new()] {
+        assert!(is_mounted(&place, "ro"));
+        let before = Contents::read(&place.image).unwrap();
+        let large = vec![7; 3 << 20];
+        for round in 0..2 {
+            assert!(is_mounted(&place, "remount,rw"));
+            fs::write(place.directory.join(format!("new-{round}")), &large).unwrap();
+            assert!(!uxfs(&["ls", text(&place.image)]).status.success(), "another may read what changes");
+            assert!(is_mounted(&place, "remount,ro"));
+            assert!(fs::write(place.directory.join("another"), "").is_err());
+            assert!(has_clean_log(&place.image));
+        }
+        assert!(Contents::read(&place.image).unwrap() != before);
+        place.unmount();
+        let kernel = LoopMount::new(&place.image, Access::ReadOnly).unwrap();
+        assert!((0..2).all(|round| fs::read(kernel.join(format!("new-{round}"))).unwrap() == large));
+        kernel.unmount().unwrap();
+    }
+}
+
+/// Recovery and changes keep to images that may be written and that no other program reads.
+#[test]
+fn a_mount_for_reading_stays_so_where_the_image_must_not_change() {
+    require!(Judge::XfsLogprint, Judge::XfsRepair, Judge::Kernel);
+    let (place, expected) = dirty_place();
+    let before = Contents::read(&place.image).unwrap();
+    let is_untouched = |what: &str| {
+        assert!(Contents::read(&place.image).unwrap() == before, "{what}: the image has changed");
+    };
+    assert!(is_mounted(&place, "ro,norecovery"));
+    is_refused(&place, "remount,rw", "norecovery");
+    succeeds(&["umount", text(&place.directory)]);
+    is_untouched("norecovery");
+
+    let device = LoopDevice::attach(&place.image, &["--read-only"]).unwrap();
+    let arguments = |options| ["mount", "-o", options, text(device.path()), text(&place.directory)];
+    succeeds(&arguments("ro"));
+    assert_eq!(everything_in(&place.directory), expected, "recovered in memory");
+    let output = uxfs(&arguments("remount,rw"));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("cannot write the image"), "{words}");
+    succeeds(&["umount", text(&place.directory)]);
+    drop(device);
+    is_untouched("write-protected");
+
+    let reader = File::open(&place.image).unwrap();
+    flock(&reader, FlockOperation::LockShared).unwrap();
+    assert!(is_mounted(&place, "ro"));
+    assert_eq!(everything_in(&place.directory), expected);
+    is_refused(&place, "remount,rw", "another program has the image open");
+    is_untouched("a reader");
+    drop(reader);
+    assert!(is_mounted(&place, "remount,rw"));
+    fs::write(place.directory.join("new"), "contents").unwrap();
+    place.unmount();
+    assert!(has_clean_log(&place.image));
+    let kernel = LoopMount::new(&place.image, Access::ReadOnly).unwrap();
+    assert_eq!(fs::read(kernel.join("new")).unwrap(), b"contents");
+    kernel.unmount().unwrap();
+}
+
+/// The kernel claims the device for the mount; the server has it open for writing.
+#[test]
+fn a_block_device_that_is_mounted_for_reading_is_recovered_and_takes_changes() {
+    require!(Judge::XfsLogprint, Judge::XfsRepair, Judge::Kernel);
+    let (place, expected) = dirty_place();
+    let device = LoopDevice::attach(&place.image, &[]).unwrap();
+    let arguments = |options| ["mount", "-o", options, text(device.path()), text(&place.directory)];
+    succeeds(&arguments("ro"));
+    assert_eq!(everything_in(&place.directory), expected);
+    assert!(has_clean_log(device.path()));
+    succeeds(&arguments("remount,rw"));
+    fs::write(place.directory.join("new"), "contents").unwrap();
+    succeeds(&["umount", text(&place.directory)]);
+    drop(device);
+    repair_is_silent(&place.image).unwrap();
+    let kernel = LoopMount::new(&place.image, Access::ReadOnly).unwrap();
+    assert_eq!(fs::read(kernel.join("new")).unwrap(), b"contents");
+    kernel.unmount().unwrap();
 }
 
 #[test]

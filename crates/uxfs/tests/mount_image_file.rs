@@ -109,6 +109,15 @@ fn an_image_that_was_removed_or_replaced_is_told() {
     is_refused(&place, "replaced by another file while it was mounted");
     repair_is_silent(&place.image).unwrap();
 
+    // A mount for reading that takes changes later loses them.
+    succeeded(&place.mount(&["-o", "ro"]));
+    succeeded(&place.mount(&["-o", "remount,rw"]));
+    let copy = place.folder.path().join("copy");
+    fs::rename(&place.image, &copy).unwrap();
+    fs::copy(&copy, &place.image).unwrap();
+    fs::remove_file(&copy).unwrap();
+    is_refused(&place, "replaced by another file while it was mounted");
+
     // For reading nothing is lost.
     succeeded(&place.mount(&["-o", "ro"]));
     fs::remove_file(&place.image).unwrap();

@@ -25,7 +25,7 @@ fn errno(error: &Error) -> Option<Errno> {
     Errno::from_io_error(error)
 }
 
-/// It works on an overlay, which is thrown away: mount(2) can make it writable without asking.
+/// What is written to its device is held back: mount(2) can make it writable without asking.
 #[test]
 fn a_mount_for_reading_accepts_no_change_whatever_the_kernel_allows() {
     require!(Judge::XfsRepair);
@@ -36,9 +36,6 @@ fn a_mount_for_reading_accepts_no_change_whatever_the_kernel_allows() {
         place.unmount();
         let before = Contents::read(&place.image).unwrap();
         succeeded(&place.mount(&["-o", options]));
-        let output = place.mount(&["-o", "remount,rw"]);
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && words.contains("mounted with ro"), "{words}");
         // Without the helper.
         host("mount", &["-i", "-o", "remount,rw", text(&place.directory)]);
         let is_refused = |outcome: std::io::Result<()>, what: &str| {

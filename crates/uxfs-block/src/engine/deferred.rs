@@ -9,6 +9,9 @@
 //! writes are kept   as before                 what was kept is written, then everything goes to the device
 //! ```
 //!
+//! A mount for reading holds all writes back: it recovers the log in the overlay, carries that to the device at once where it may
+//! ([`write_held`](DeferredDevice::write_held)), and goes on holding writes back until it is to take changes.
+//!
 //! Each flush while writes are held back begins a layer of the overlay. The layers are written in their order with a flush behind each, so
 //! that a crash meanwhile leaves what it would have left without this device: all that came before a flush, and any
 //! part of what followed.
@@ -69,6 +72,30 @@ impl DeferredDevice {
         self.has_begun.load(Ordering::Acquire)
     }
 
+    /// Writes what was held back to the device, and goes on holding back what is written from now on.
+    ///
+    /// # Errors
+    /// The device. What was held back can still be read, and be written later.
+    pub fn write_held(&self) -> Result<(), DeviceError> {
+        let held = &mut *self.held.write();
+        self.write_layers(held)?;
+        if held.overlay.is_some() {
+            let overlay = Some(OverlayDevice::new(Arc::clone(&self.base)));
+            *held = Held { overlay, top: 0, written_layers: 0, is_armed: held.is_armed };
+        }
+        Ok(())
+    }
+
+    /// Writes what was held back to the device, and holds nothing back any more.
+    ///
+    /// # Errors
+    /// The device. Writes are held back as before.
+    pub fn begin(&self) -> Result<(), DeviceError> {
+        self.write_held()?;
+        self.arm();
+        self.begin_if_armed().map(drop)
+    }
+
     /// Where writes go now: `None` to the device, otherwise to the overlay of what is held back.
     fn begin_if_armed(&self) -> Result<Option<RwLockWriteGuard<'_, Held>>, DeviceError> {
         if self.has_begun() {
@@ -78,16 +105,21 @@ impl DeferredDevice {
         if !held.is_armed {
             return Ok(Some(held));
         }
-        let Held { overlay, top, written_layers, .. } = &mut *held;
+        self.write_layers(&mut held)?;
+        held.overlay = None;
+        self.has_begun.store(true, Ordering::Release);
+        Ok(None)
+    }
+
+    fn write_layers(&self, held: &mut Held) -> Result<(), DeviceError> {
+        let Held { overlay, top, written_layers, .. } = held;
         if let Some(overlay) = overlay {
             while *written_layers <= *top {
                 self.write_layer(overlay, *written_layers)?;
                 *written_layers += 1;
             }
         }
-        held.overlay = None;
-        self.has_begun.store(true, Ordering::Release);
-        Ok(None)
+        Ok(())
     }
 
     fn write_layer(&self, overlay: &OverlayDevice, layer: usize) -> Result<(), DeviceError> {
@@ -284,6 +316,30 @@ mod tests {
         assert_eq!((seen[0], seen[512], seen[1024]), (4, 2, 0));
         device.flush().unwrap();
         assert_eq!(noted(), ["flush"]);
+    }
+
+    #[test]
+    fn what_was_held_back_is_written_when_asked_for_and_the_rest_is_held_back() {
+        let base = Arc::new(Noting { inner: MemoryDevice::new(vec![0; 1 << 16]), notes: Mutex::default() });
+        let device = DeferredDevice::new(Arc::<Noting>::clone(&base));
+        let noted = || std::mem::take(&mut *base.notes.lock());
+        device.write(0, &[1; 512]).unwrap();
+        device.flush().unwrap();
+        device.write(4096, &[2; 512]).unwrap();
+        device.write_held().unwrap();
+        assert_eq!(noted(), ["0+4096", "flush", "4096+4096", "flush"]);
+        device.write_held().unwrap();
+        device.write(0, &[3; 512]).unwrap();
+        device.flush().unwrap();
+        assert_eq!(noted(), Vec::<String>::new());
+        let mut seen = [0; 512];
+        base.read(0, &mut seen).unwrap();
+        assert_eq!(seen[0], 1);
+        device.read(0, &mut seen).unwrap();
+        assert!(seen[0] == 3 && !device.has_begun());
+        device.begin().unwrap();
+        assert!(device.has_begun());
+        assert_eq!(noted(), ["0+4096", "flush"]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
 use super::{OpenOptions, hole_filler::HoleFiller, open_file::OpenFile};
 use crate::{
     aligned_buffer::AlignedBuffer,
+    claim::Claimed,
     device::{
         Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, Segment, WriteSegment,
         batch_bytes, contiguous_runs,
@@ -102,6 +103,10 @@ impl BlockDevice for SyncDevice {
 
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         HoleFiller::of(&self.open)
+    }
+
+    fn claimed(&self) -> Option<&Claimed> {
+        Some(&self.open)
     }
 
     fn check_length(&self) -> Result<(), DeviceError> {

@@ -24,9 +24,12 @@ use io_uring::{IoUring, opcode, register::Restriction, squeue, types::Fd};
 use parking_lot::Mutex;
 
 use super::{OpenOptions, hole_filler::HoleFiller, open_file::OpenFile};
-use crate::device::{
-    Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment, batch_bytes,
-    contiguous_runs,
+use crate::{
+    claim::Claimed,
+    device::{
+        Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment,
+        batch_bytes, contiguous_runs,
+    },
 };
 
 /// Requests under way at once in one batch.
@@ -187,6 +190,10 @@ impl BlockDevice for UringDevice {
 
     fn hole_filler(&self) -> Option<HoleFiller<'_>> {
         HoleFiller::of(&self.open)
+    }
+
+    fn claimed(&self) -> Option<&Claimed> {
+        Some(&self.open)
     }
 
     fn check_length(&self) -> Result<(), DeviceError> {

@@ -81,10 +81,8 @@ pub enum MountError {
     #[error("the option remount changes a mount that is there; it mounts nothing")]
     IsRemount,
     /// It was mounted for reading, and stays so.
-    #[error(
-        "it was mounted with ro, and its server cannot write the image: unmount it (uxfs umount), and mount it without ro"
-    )]
-    StaysReadOnly,
+    #[error(transparent)]
+    StaysReadOnly(#[from] StaysReadOnly),
     /// It takes no changes any more, but its log is not clean.
     #[error("it is read-only now, but not all is written back: {}", in_words(.0))]
     Rest(io::Error),
@@ -97,6 +95,48 @@ pub enum MountError {
     /// It was mounted, but cannot be found again; it is unmounted.
     #[error("/proc/self/mountinfo cannot be read: {}", in_words(.0))]
     Table(io::Error),
+}
+
+/// Why a mount for reading does not take changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum StaysReadOnly {
+    /// It was opened for reading.
+    #[error(
+        "it was mounted with ro, and its server cannot write the image: unmount it (uxfs umount), and mount it without ro"
+    )]
+    OpenedToRead,
+    /// The log is left aside.
+    #[error(
+        "it was mounted with norecovery, and changes need the log: unmount it (uxfs umount), and mount it without"
+    )]
+    WithoutLog,
+    /// What recovery or changes need does not pass its verifier.
+    #[error(
+        "it was mounted with ro, and what changes need is damaged: unmount it (uxfs umount); uxfs repair mends it"
+    )]
+    Damaged,
+    /// Others have the image open.
+    #[error(
+        "it was mounted with ro, and another program has the image open: it takes changes once that one has ended"
+    )]
+    InUse,
+    /// The image or its device.
+    #[error("it was mounted with ro, and its image has failed: unmount it (uxfs umount)")]
+    Failed,
+}
+
+impl StaysReadOnly {
+    /// What the server says; `None` where it says nothing of that, as one of another program.
+    fn of(error: &io::Error) -> Option<Self> {
+        Some(match Errno::from_io_error(error)? {
+            Errno::ROFS => Self::OpenedToRead,
+            Errno::OPNOTSUPP => Self::WithoutLog,
+            Errno::UCLEAN => Self::Damaged,
+            Errno::BUSY => Self::InUse,
+            Errno::IO => Self::Failed,
+            _ => return None,
+        })
+    }
 }
 
 /// Mounts an image on a directory. `image` is what the table of mounts names as the source: the path of the image.
@@ -143,9 +183,10 @@ pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), Mount
     let mount_point = mount_point::check(directory)?;
     if !options.is_read_only {
         // Another program's mount does not know of it.
-        let told = query::set_resting(&mount_point, false);
-        if told.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::ROFS)) {
-            return Err(MountError::StaysReadOnly);
+        if let Err(error) = query::set_resting(&mount_point, false)
+            && let Some(reason) = StaysReadOnly::of(&error)
+        {
+            return Err(reason.into());
         }
     }
     direct::remount(&mount_point, options.is_read_only)?;

@@ -206,7 +206,7 @@ impl Server {
 
     /// Sets the access time of an inode that was read, where the mount wants that. A failure is no failure of the reading.
     pub(super) fn was_read(&self, inode: &InodeHandle) {
-        if self.settings.is_read_only
+        if self.access.is_for_reading()
             || self.is_resting.load(Relaxed)
             || self.settings.access_times == AccessTimes::Never
         {

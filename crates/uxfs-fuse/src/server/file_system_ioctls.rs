@@ -39,8 +39,8 @@ const SHUT_DOWN: u32 = 0x8004_587d;
 const REST: u32 = query::REST as u32;
 const GO_ON: u32 = query::GO_ON as u32;
 
-/// Those that change something, or promise that something will be changed.
-pub(super) const CHANGES: [u32; 4] = [SET_LABEL, TRIM, SHUT_DOWN, GO_ON];
+/// Those that change something.
+pub(super) const CHANGES: [u32; 3] = [SET_LABEL, TRIM, SHUT_DOWN];
 
 /// Bytes of the structure of a label.
 const LABEL_BYTES: usize = 256;
@@ -96,6 +96,7 @@ pub(super) fn answer(
             put_output(&[], ioctl, reply)
         }
         GO_ON => {
+            server.access.take_changes()?;
             server.is_resting.store(false, Relaxed);
             put_output(&[], ioctl, reply)
         }
@@ -138,6 +139,10 @@ fn shut_down(server: &Server, process: u32) {
 
 /// The kernel lets nothing be changed until it says otherwise: all is written back, and the log is clean.
 fn rest(server: &Server) -> Answered {
+    // Nothing has been changed.
+    if server.access.is_for_reading() {
+        return Ok(());
+    }
     server.is_resting.store(true, Relaxed);
     server.lazy_times.write_all(&server.file_system);
     close::rest(&server.file_system).map_err(number)

@@ -8,7 +8,7 @@
 //! | [`nodes`] | inodes that the kernel remembers |
 //! | [`notifier`] | asks the kernel to write and drop what it has cached |
 //! | [`open_files`] | files that are open |
-//! | [`read_only`] | what a mount for reading refuses |
+//! | [`read_only`] | what a mount for reading refuses, until it takes changes |
 //! | [`settings`] | what a mount asks of its server |
 //! | `attributes` | GETATTR, SETATTR, STATX, STATFS; access times |
 //! | `names` | LOOKUP, and what makes, moves and removes names |
@@ -69,6 +69,7 @@ use self::{
     nodes::Nodes,
     notifier::Notifier,
     open_files::OpenFiles,
+    read_only::Access,
     settings::Settings,
     told::Told,
     trouble::Trouble,
@@ -110,6 +111,8 @@ pub struct Server {
     pub trouble: Trouble,
     /// Times that are written late.
     pub lazy_times: LazyTimes,
+    /// Whether it takes changes.
+    pub access: Access,
     negotiated: OnceLock<Negotiated>,
     has_rings: AtomicBool,
     is_destroyed: AtomicBool,
@@ -135,6 +138,7 @@ impl Server {
             statistics: Statistics::default(),
             trouble: Trouble::new(Log::new(settings.log_level)),
             lazy_times: LazyTimes::new(settings.has_lazy_times),
+            access: Access::fixed(settings.is_read_only),
             negotiated: OnceLock::new(),
             has_rings: AtomicBool::new(false),
             is_destroyed: AtomicBool::new(false),
@@ -187,7 +191,7 @@ impl Server {
     fn dispatch(&self, request: &Request<'_>, reply: &mut ReplyBuffer<'_>) -> Answered {
         use Operation as O;
         let node = request.node_id;
-        if self.settings.is_read_only && read_only::is_change(&request.operation) {
+        if self.access.is_for_reading() && read_only::is_change(&request.operation) {
             return Err(Errno::ROFS);
         }
         self.lazy_times.write_before(&self.file_system, &self.nodes, node, &request.operation);

@@ -14,7 +14,7 @@ const CONGESTION_THRESHOLD: u16 = u16::MAX;
 /// What a mount asks of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Nothing is changed.
+    /// Nothing is changed, at first.
     pub is_read_only: bool,
     /// When reading changes access times.
     pub access_times: AccessTimes,
@@ -47,14 +47,18 @@ impl Settings {
             has_lazy_times: options.has_lazy_times,
             shown_owner: options.shown_owner,
             // Where nothing may be written the error belongs to the write.
-            has_writeback_cache: options.has_writeback_cache.unwrap_or(true)
-                && !options.is_synchronous
-                && !options.is_read_only,
+            has_writeback_cache: may_cache_writes(options) && !options.is_read_only,
             is_synchronous: options.is_synchronous,
             has_synchronous_directories: options.has_synchronous_directories || options.is_synchronous,
             has_rings: options.has_ring.unwrap_or(true),
             log_level: options.log_level,
         }
+    }
+
+    /// As [`of`](Self::of), for a mount that can be made writable. The kernel asks for its write cache only once, at the beginning.
+    #[must_use]
+    pub fn of_changeable(options: &FuseMountOptions) -> Self {
+        Self { has_writeback_cache: may_cache_writes(options), ..Self::of(options) }
     }
 
     /// Most bytes of data in a request.
@@ -99,4 +103,9 @@ impl Settings {
             request_timeout_seconds: 0,
         }
     }
+}
+
+/// Whether the kernel may collect writes.
+fn may_cache_writes(options: &FuseMountOptions) -> bool {
+    options.has_writeback_cache.unwrap_or(true) && !options.is_synchronous
 }

@@ -21,7 +21,8 @@ pub const GO_ON: Opcode = opcode::none(0xf5, 0x03);
 /// Tells the mount that has this directory whether changes may come. Where none do, its log is clean when this returns.
 ///
 /// # Errors
-/// It is no mount of this program; the image; `EROFS` where it was mounted for reading, and is to take changes.
+/// It is no mount of this program; the image. Where it was mounted for reading, and is to take changes: `EROFS`, its server cannot write the
+/// image; `EOPNOTSUPP`, it was mounted without its log; `EUCLEAN`, it is damaged; `EBUSY`, others use the image; `EIO`.
 pub fn set_resting(directory: &Path, is_resting: bool) -> io::Result<()> {
     let directory = File::open(directory)?;
     // SAFETY: neither has an argument.

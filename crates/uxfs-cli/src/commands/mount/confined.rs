@@ -17,7 +17,7 @@ use uxfs_block::{
     cache::pressure,
     claim::Lock,
     device::BlockDevice,
-    engine::{OpenOptions, open, overlay, overlay::OverlayDevice, uring},
+    engine::{OpenOptions, open, overlay, uring},
     window::{Part, Window},
 };
 use uxfs_engine::options::{LogOptions, MountOptions};
@@ -32,14 +32,19 @@ use uxfs_fuse::{
     link::{Link, Message},
     log::Level,
     mounting::{device::FuseDevice, options::FuseMountOptions},
-    server::{Server, settings::Settings},
+    server::{Server, read_only::Access, settings::Settings},
     session::{self, Prepared},
 };
 use uxfs_image::form::Form;
 use uxfs_partition::selection::{EmptySelector, Selector};
 use uxfs_volume::error::Error;
 
-use super::{Arguments, refusal::refused, supervisor::END_OF_BEGINNING};
+use super::{
+    Arguments,
+    for_reading::{self, ForReading},
+    refusal::refused,
+    supervisor::END_OF_BEGINNING,
+};
 use crate::{
     failure::{Exit, Failure, Outcome},
     forms,
@@ -57,8 +62,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOKS_TO_TELL: u64 = 10;
 /// Rings for batches of the image, where the mount does not say how many threads it has.
 const USUAL_RINGS: usize = 8;
-/// Overlays that may outgrow their memory: that of a mount for reading, and that of recovery.
-const OVERLAYS: usize = 2;
+/// Overlays that may outgrow their memory: of a mount for reading what it holds back before and after recovery, and that of recovery.
+const OVERLAYS: usize = 3;
 /// What the process may map beside its cache: the program, the allocator's reserve, buffers, a log that is recovered.
 const ADDRESS_SPACE_BYTES: u64 = 16 << 30;
 /// The cache may be in pieces.
@@ -79,8 +84,9 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     if let Some(form) = form.filter(|form| !options.is_read_only || !form.is_read()) {
         return Err(forms::cannot_be_mounted(form, &arguments.target.image));
     }
-    let device = arguments.open(options, form)?;
+    let (device, is_writable) = arguments.open(options, form)?;
     let image = Arc::clone(&device);
+    let mut for_reading = ForReading::new(&image, &arguments.target.image, options);
     let prepared = session::prepare(&settings, options.threads);
     pressure::prepare_to_watch();
     overlay::prepare_files(OVERLAYS).map_err(failed)?;
@@ -98,21 +104,16 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     let disk = Disk::of(Arc::clone(&device), sector_bytes(&arguments.target.image));
     let device = partition(device, &disk, options, form)?;
     let direct_bytes = if options.is_read_only { 1 } else { device.alignment().offset_bytes };
-    let Opened { file_system, recovered, is_without_log } = mount(Arc::clone(&device), options, cache_bytes)
-        .map_err(|error| refused(error, options, &disk, &*device))?;
-    check_root(&file_system)?;
-    require_direct_writes(&file_system, direct_bytes)?;
-    let server = Arc::new(Server::new(file_system, settings));
-    match recovered {
-        Some(recovered) => tell_of_recovery(&server, &recovered, arguments),
-        None if is_without_log && !options.ignores_log => {
-            let image = arguments.about();
-            let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
-            server.trouble.log.tell(Level::Warning, format_args!("{image}: {text}"));
-        }
-        None => {}
-    }
-    let link = Arc::new(link);
+    let mounted_on = match &mut for_reading {
+        Some(for_reading) => for_reading.device(Arc::clone(&device), is_writable),
+        None => Arc::clone(&device),
+    };
+    let opened =
+        mount(mounted_on, options, cache_bytes).map_err(|error| refused(error, options, &disk, &*device))?;
+    check_root(&opened.file_system)?;
+    require_direct_writes(&opened.file_system, direct_bytes)?;
+    let (link, is_without_log) = (Arc::new(link), opened.is_without_log);
+    let server = server_of(&opened, options, for_reading, (&link, arguments))?;
     let told = |error: rustix::io::Errno| failed(error.into());
     // Where the other process is gone, no line is read.
     let _ = io::stderr().write_all(&[END_OF_BEGINNING, b"\n"].concat());
@@ -128,10 +129,58 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         is_over.store(true, Ordering::Relaxed);
     }
     close(&server, is_without_log)?;
-    if !options.is_read_only {
+    if !server.access.is_for_reading() {
         image.check_length().map_err(Error::from)?;
     }
     served.map(|()| Exit::Success)
+}
+
+/// What answers the requests; it has told of recovery. What recovery wrote for a mount for reading goes to the image where it may.
+fn server_of(
+    opened: &Opened,
+    options: &FuseMountOptions,
+    for_reading: Option<ForReading>,
+    (link, arguments): (&Arc<Link>, &Arguments),
+) -> Result<Arc<Server>, Failure> {
+    let file_system = Arc::clone(&opened.file_system);
+    let Some(mut for_reading) = for_reading else {
+        let server = Arc::new(Server::new(file_system, Settings::of(options)));
+        tell_of_opening(&server, opened, None, (arguments, options));
+        return Ok(server);
+    };
+    let not_written = match &opened.recovered {
+        Some(_) if opened.is_without_log => Some("a part of it cannot be written".to_owned()),
+        Some(_) => for_reading
+            .write_recovered()
+            .map_err(|error| in_use::not_opened(error, &arguments.target.image))?,
+        None => None,
+    };
+    for_reading.let_mount();
+    let sector_bytes = file_system.geometry().sector_size_bytes;
+    let refusal = for_reading.refusal(sector_bytes, opened.is_without_log, opened.recovered.is_some());
+    let settings = if refusal.is_some() { Settings::of(options) } else { Settings::of_changeable(options) };
+    let mut server = Server::new(file_system, settings);
+    server.access = Access::new(true, for_reading.readiness(refusal, link));
+    tell_of_opening(&server, opened, not_written, (arguments, options));
+    Ok(Arc::new(server))
+}
+
+/// `not_written`: why what recovery wrote is not in the image.
+fn tell_of_opening(
+    server: &Server,
+    opened: &Opened,
+    not_written: Option<String>,
+    (arguments, options): (&Arguments, &FuseMountOptions),
+) {
+    match &opened.recovered {
+        Some(recovered) => tell_of_recovery(server, recovered, not_written, arguments),
+        None if opened.is_without_log && !options.ignores_log => {
+            let image = arguments.about();
+            let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
+            server.trouble.log.tell(Level::Warning, format_args!("{image}: {text}"));
+        }
+        None => {}
+    }
 }
 
 /// Answers requests until the file system is unmounted.
@@ -206,26 +255,33 @@ fn look_after(
 fn require_whole(server: &Server, image: &dyn BlockDevice) -> bool {
     let Err(error) = image.check_length() else { return true };
     server.trouble.log.tell(Level::Error, format_args!("{}", error.source));
-    if let Some(journal) = server.file_system().journal().filter(|_| !image.is_read_only()) {
+    if let Some(journal) = server.file_system().journal().filter(|_| !server.access.is_for_reading()) {
         journal.shut_down(&error);
     }
     false
 }
 
 impl Arguments {
-    /// Opens the image, and reads nothing of it. In one of a form its place is one in what is unpacked.
-    fn open(&self, options: &FuseMountOptions, form: Option<Form>) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let only_reads = options.is_read_only;
+    /// Opens the image, and reads nothing of it. In one of a form its place is one in what is unpacked. Gives whether it is open for writing.
+    fn open(
+        &self,
+        options: &FuseMountOptions,
+        form: Option<Form>,
+    ) -> Result<(Arc<dyn BlockDevice>, bool), Failure> {
         let open_options = OpenOptions {
             engine: self.engine.into(),
             direct: options.has_direct_image_io,
             start_bytes: options.offset_bytes.filter(|_| form.is_none()).unwrap_or(0),
-            writable: !only_reads,
+            writable: form.is_none(),
             // What a mount has read it keeps: nothing may change beneath it.
-            lock: if only_reads { Lock::Unused } else { Lock::Exclusive },
+            lock: if options.is_read_only { Lock::Unused } else { Lock::Exclusive },
         };
         let image = &self.target.image;
-        open(image, &open_options).map_err(|error| in_use::not_opened(error, image))
+        let opened = match options.is_read_only {
+            true => for_reading::open_image(image, options, open_options),
+            false => open(image, &open_options).map(|device| (device, true)),
+        };
+        opened.map_err(|error| in_use::not_opened(error, image))
     }
 }
 
@@ -242,11 +298,6 @@ fn mount(
     options: &FuseMountOptions,
     cache_bytes: u64,
 ) -> Result<Opened, Error> {
-    // A mount for reading recovers the log and frees unlinked inodes in an overlay: the image stays as it is.
-    let device: Arc<dyn BlockDevice> = match options.is_read_only {
-        true => Arc::new(OverlayDevice::new(device)),
-        false => device,
-    };
     let interval = options.commit_interval.unwrap_or(LogOptions::USUAL_CHECKPOINT_INTERVAL);
     let log =
         LogOptions { has_background: true, checkpoint_interval: Some(interval), ..LogOptions::default() };
@@ -311,9 +362,22 @@ fn require_direct_writes(file_system: &FileSystem, direct_bytes: u32) -> Result<
     Err(Failure::refused(Kind::Invalid, message).with_remedy("mount it without direct"))
 }
 
-fn tell_of_recovery(server: &Server, recovered: &RecoveryReport, arguments: &Arguments) {
+fn tell_of_recovery(
+    server: &Server,
+    recovered: &RecoveryReport,
+    not_written: Option<String>,
+    arguments: &Arguments,
+) {
     let (image, log) = (arguments.about(), &server.trouble.log);
-    log.tell(Level::Info, format_args!("{image}: the log was dirty and has been recovered"));
+    match not_written {
+        None => log.tell(Level::Info, format_args!("{image}: the log was dirty and has been recovered")),
+        Some(reason) => log.tell(
+            Level::Info,
+            format_args!(
+                "{image}: the log was dirty and has been recovered in memory, not in the image: {reason}"
+            ),
+        ),
+    }
     if recovered.has_found_damage() {
         let left = [
             (recovered.broken_lists, "damaged lists of unlinked inodes were cut off"),

@@ -3,11 +3,12 @@
 /// Behind the arguments.
 pub const AFTER: &str = "\
 The image is mounted through FUSE: by root, or by a user through fusermount3 (package fuse3). The command returns once the file system is \
-there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first, with ro in memory only.
+there; a process stays, and ends when it is unmounted. An image whose log is dirty is recovered first, also with ro; in memory only where the image cannot \
+be written, or another program reads it.
 
 Options for -o, as in /etc/fstab; later ones win:
   ro, rw                    without changes; with them (usual)
-  norecovery                with ro: show the image without its log
+  norecovery                with ro: show the image without its log, and write nothing to it
   offset=BYTES              the file system begins there in IMAGE: bytes, or with K, M, G, T
   partition=N|LABEL|UUID    it is this partition of IMAGE (GPT or MBR): its number, name or UUID, or the file system's label or UUID
   uid=USER, gid=GROUP       show all files with this owner, this group: a number, or a name
@@ -38,7 +39,7 @@ Options for -o, as in /etc/fstab; later ones win:
   fuseblk, nofuseblk        with ro: a block device is mounted as such (usual for root); it is not
   fsname=NAME               the source in the table of mounts, instead of IMAGE
   subtype=NAME              the type in the table of mounts: fuse.NAME
-  remount                   with ro or rw: change that of a mount that is there
+  remount                   with ro or rw: change that of a mount that is there, also of one that began with ro
 Options of mount(8) and systemd (auto, user, nofail, _netdev, x-…), and those of the kernel's XFS that change nothing here (inode64, nouuid, \
 logbufs=, discard, noquota …), are accepted, without effect.
 

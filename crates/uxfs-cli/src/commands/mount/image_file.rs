@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::{failure::Failure, kind::Kind};
 
-/// An image file that is mounted for changes.
+/// An image file that is mounted.
 #[derive(Debug)]
 pub(super) struct ImageFile {
     path: PathBuf,
@@ -20,11 +20,11 @@ pub(super) struct ImageFile {
 }
 
 impl ImageFile {
-    /// `None` where nothing can be lost: a mount for reading, a block device. Called once the image is open for changes: where the host copies
-    /// a file then (overlayfs), the copy is meant.
-    pub fn of(path: &Path, is_read_only: bool) -> Option<Self> {
+    /// `None` for a block device, of which nothing can be lost. Called once the image is open for changes: where the host copies a file then
+    /// (overlayfs), the copy is meant.
+    pub fn of(path: &Path) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let file = open(path, flags, Mode::empty()).ok().filter(|_| !is_read_only).map(File::from)?;
+        let file = open(path, flags, Mode::empty()).ok().map(File::from)?;
         let is_device = file.metadata().is_ok_and(|status| status.file_type().is_block_device());
         (!is_device).then(|| Self { path: path.to_owned(), file })
     }

@@ -6,6 +6,7 @@
 //! | `background` | the command returns, and its process stays |
 //! | `supervisor` | the process that mounts and unmounts |
 //! | `confined` | the process that serves |
+//! | `for_reading` | a mount for reading: recovery into the image, and taking changes later |
 //! | `image_file` | what became of the image file meanwhile |
 //! | `refusal` | why an image is not mounted |
 //! | `log` | where messages go |
@@ -13,6 +14,7 @@
 
 mod background;
 mod confined;
+mod for_reading;
 mod help;
 mod image_file;
 mod log;

@@ -78,7 +78,7 @@ pub fn run(
         return server.end();
     };
     server.wait_for_lines();
-    let kept = ImageFile::of(&image, options.is_read_only);
+    let kept = ImageFile::of(&image);
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -97,6 +97,8 @@ pub fn run(
     let teller = Teller::of(mounted.unique_id());
     let watched = watch(awaited, options, &mut mounted, &mut server, (&link, &interrupt));
     drop(link);
+    // Of a mount for reading nothing is lost with the image.
+    let kept = kept.filter(|_| server.takes_changes);
     let ended = server.end();
     // A mount whose server is gone answers nothing.
     let unmounted = mounted.abort().map_err(|error| Failure::caused_by(&error));
@@ -156,6 +158,7 @@ fn watch(
                         awaited.tell();
                     }
                 }
+                Some(Message::TakesChanges) => server.takes_changes = true,
                 Some(Message::PleaseUnmount) => flag.store(true, Ordering::Relaxed),
                 Some(Message::Opened | Message::Mounted) => {}
                 None => return Ok(()),
@@ -185,6 +188,8 @@ fn failed(error: io::Error) -> Failure {
 struct Serving {
     child: Child,
     lines: Option<JoinHandle<()>>,
+    /// The image may have been changed.
+    takes_changes: bool,
     /// Hears when what it said until the image was open has been passed on.
     are_passed_on: mpsc::Receiver<()>,
     /// Since when it leaves, and does not go.
@@ -215,7 +220,8 @@ impl Serving {
                 }
             }
         };
-        let mut serving = Self { child, lines: None, are_passed_on, leaves_since: None };
+        let takes_changes = !options.is_read_only;
+        let mut serving = Self { child, lines: None, takes_changes, are_passed_on, leaves_since: None };
         match thread::Builder::new().name("lines".to_owned()).spawn(pass_on) {
             Ok(lines) => serving.lines = Some(lines),
             Err(error) => {
