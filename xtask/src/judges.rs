@@ -19,7 +19,7 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 25] = [
+const HELPERS: [(&str, &str); 26] = [
     ("fuse3", "fusermount3"),
     ("mount", "losetup"),
     ("fdisk", "sfdisk"),
@@ -34,6 +34,7 @@ const HELPERS: [(&str, &str); 25] = [
     ("libarchive-tools", "bsdtar"),
     ("acl", "setfacl"),
     ("attr", "setfattr"),
+    ("selinux-utils", "selabel_lookup"),
     ("fakeroot", "fakeroot"),
     ("pseudo", "fakeroot-pseudo"),
     ("rsync", "rsync"),

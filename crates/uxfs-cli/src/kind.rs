@@ -128,6 +128,8 @@ words! {
         Source = "source",
         /// An option has an effect that may surprise.
         Option = "option",
+        /// New files have no SELinux label.
+        Unlabelled = "unlabelled",
         /// A dump holds more than was asked for, or less.
         Dump = "dump",
         /// The host lacks something, and the work goes on without it.

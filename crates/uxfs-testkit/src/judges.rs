@@ -81,13 +81,15 @@ pub enum Judge {
     Xz,
     /// `bgzip`
     Bgzip,
+    /// `selabel_lookup` and `sefcontext_compile` of SELinux, which come together
+    SelabelLookup,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -114,6 +116,7 @@ impl Judge {
         Self::Pzstd,
         Self::Xz,
         Self::Bgzip,
+        Self::SelabelLookup,
         Self::Kernel,
     ];
 
@@ -146,6 +149,7 @@ impl Judge {
             Self::Pzstd => "pzstd",
             Self::Xz => "xz",
             Self::Bgzip => "bgzip",
+            Self::SelabelLookup => "selabel_lookup",
             Self::Kernel => "kernel",
         }
     }

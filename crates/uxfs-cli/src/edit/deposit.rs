@@ -7,6 +7,7 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges, xattr::AclKind},
 };
+use uxfs_source::entry::SELINUX_LABEL;
 use uxfs_volume::{
     attribute::xattr::{ACL_ACCESS, ACL_DEFAULT},
     error::{Error, OperationError},
@@ -60,8 +61,24 @@ pub struct Kept {
     pub access: Option<Timestamp>,
     /// Last change of contents.
     pub modification: Option<Timestamp>,
+    /// SELinux label, in place of one among the attributes.
+    pub label: Option<Vec<u8>>,
     /// Attributes by their Linux names; ACLs come from here only.
     pub attributes: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+impl Kept {
+    /// The SELinux label.
+    pub fn label(&self) -> Option<&[u8]> {
+        let mut attributes = self.attributes.iter().flatten();
+        let own = || attributes.find(|(name, _)| name == SELINUX_LABEL).map(|(_, value)| value.as_slice());
+        self.label.as_deref().or_else(own)
+    }
+
+    /// What a directory has from the first, before it is filled.
+    pub fn before_filling(&self) -> Self {
+        Self { label: self.label().map(<[u8]>::to_vec), ..Self::default() }
+    }
 }
 
 /// The treatment of existing files.
@@ -76,6 +93,15 @@ pub struct Overwriting {
 }
 
 impl Deposit<'_> {
+    fn file_type(&self) -> FileType {
+        match &self.kind {
+            Kind::Regular(..) => FileType::Regular,
+            Kind::Directory => FileType::Directory,
+            Kind::Symlink(_) => FileType::SymbolicLink,
+            Kind::Special(file_type, _) => *file_type,
+        }
+    }
+
     fn new_file<'f>(&self, kind: NewKind<'f>, umask: u16) -> NewFile<'f> {
         NewFile {
             umask,
@@ -93,7 +119,10 @@ impl Session {
     /// # Errors
     /// The name exists; no space, and nothing of the file is left then; the source cannot be read; damage; the
     /// device.
-    pub fn deposit(&self, place: &Place, deposit: Deposit<'_>) -> Result<InodeHandle, Failure> {
+    pub fn deposit(&mut self, place: &Place, mut deposit: Deposit<'_>) -> Result<InodeHandle, Failure> {
+        let brings_one = deposit.kept.label().is_some();
+        let label = self.label_of_new(place, deposit.file_type(), brings_one)?;
+        deposit.kept.label = label.or(deposit.kept.label);
         let filesystem = self.filesystem();
         let failed = |error: Error| place.failure(error);
         let kind = match &deposit.kind {
@@ -166,7 +195,7 @@ impl Session {
             (false, false) => self.just_made.refuse(&existing, place)?,
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
-        let Deposit { kind: Kind::Regular(mut source, size_bytes), kept, .. } = deposit else {
+        let Deposit { kind: Kind::Regular(mut source, size_bytes), mut kept, .. } = deposit else {
             drop(existing);
             self.remove_name(place, false)?;
             return self.deposit(place, deposit).map(Some);
@@ -184,6 +213,7 @@ impl Session {
         if self.status(&existing)?.file_type != FileType::Regular {
             return wrong(FailureKind::WrongFileType, "not a regular file: remove it first");
         }
+        kept.label = self.label_of_existing(place, FileType::Regular)?;
         contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
             .and_then(|()| self.keep(&existing, &kept))
             .map_err(|failure| failure.about_path(&place.path))?;
@@ -238,7 +268,10 @@ impl Session {
         if changes != AttributeChanges::default() {
             filesystem.set_attributes(handle, &changes).map_err(explained)?;
         }
-        for (name, value) in kept.attributes.iter().flatten() {
+        let label = kept.label.iter().map(|label| (SELINUX_LABEL, label));
+        let attributes = kept.attributes.iter().flatten().map(|(name, value)| (name.as_slice(), value));
+        let attributes = attributes.filter(|(name, _)| kept.label.is_none() || *name != SELINUX_LABEL);
+        for (name, value) in attributes.chain(label) {
             filesystem.set_xattr(handle, name, value, SetMode::Upsert).map_err(|error| {
                 explained(error).about(format!("attribute {}", crate::text::escaped(name)))
             })?;
@@ -289,6 +322,7 @@ pub fn kept_of_image(session: &Session, handle: &InodeHandle, all: bool) -> Resu
         }
     }
     Ok(Kept {
+        label: None,
         permissions: Some(status.mode & 0o7777),
         owner: Owner { uid: Some(status.uid), gid: Some(status.gid) },
         access: Some(status.access_time),
@@ -305,6 +339,7 @@ pub fn kept_of_host(metadata: &uxfs_source::entry::Metadata) -> Kept {
     };
     let attributes = metadata.attributes.iter();
     Kept {
+        label: None,
         permissions: Some(metadata.mode & 0o7777),
         owner: Owner { uid: Some(metadata.user), gid: Some(metadata.group) },
         access: Some(time(metadata.times.access)),

@@ -18,6 +18,7 @@
 //! | [`copies`] | copies of files with several names |
 //! | [`just_made`] | files that a command with several sources has made |
 //! | [`clear`] | removing a tree |
+//! | [`labelled`], [`labels`] | SELinux labels of new files; the options for them |
 //! | [`walk`] | each file of a tree, once, without recursion |
 //! | [`mode`] | permissions as chmod takes them |
 //! | [`people`] | users and groups by name |
@@ -28,6 +29,8 @@ pub mod contents;
 pub mod copies;
 pub mod deposit;
 pub mod just_made;
+pub mod labelled;
+pub mod labels;
 pub mod mode;
 pub mod people;
 pub mod report;

@@ -26,7 +26,7 @@ use uxfs_volume::{
 };
 
 use crate::{
-    edit::{just_made::JustMade, people::People, report::Report},
+    edit::{just_made::JustMade, labels::Labelling, people::People, report::Report},
     failure::{About, Failure},
     forms,
     glob::{GlobArguments, Globs, no_match},
@@ -56,7 +56,7 @@ pub struct EditArguments {
     /// Write changes to the log at the latest after this time; 0 sets no limit
     #[arg(long, value_name = "SECONDS", default_value_t = LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(), help_heading = "Input and output")]
     pub checkpoint_interval: u64,
-    /// Show no progress
+    /// Show no progress, and no warning of new files without an SELinux label
     #[arg(long, help_heading = "Input and output")]
     pub quiet: bool,
 }
@@ -78,6 +78,8 @@ pub struct Session {
     pub report: Report,
     /// The files that the command at hand has made.
     pub just_made: JustMade,
+    /// SELinux labels of new files.
+    pub labelling: Labelling,
     /// The umask.
     pub umask: u16,
     /// Whether commands are read from standard input: contents cannot be then.
@@ -148,6 +150,7 @@ impl EditArguments {
             directory: Directory { handle: root, path: b"/".to_vec() },
             report: Report::new(json),
             just_made: JustMade::default(),
+            labelling: Labelling::new(self.quiet),
             umask: umask(),
             people: None,
             is_input_taken: false,
@@ -268,6 +271,11 @@ impl Session {
     /// The file system.
     pub fn filesystem(&self) -> &FileSystem {
         &self.filesystem
+    }
+
+    /// Where relative paths begin, and its path.
+    pub(crate) fn directory(&self) -> (&InodeHandle, &[u8]) {
+        (&self.directory.handle, &self.directory.path)
     }
 
     /// Whether anything has been changed, on the device or in memory.
@@ -428,7 +436,10 @@ impl Session {
             place = if target.starts_with(b"/") {
                 self.place(&target)?
             } else {
-                self.place_from(&place.directory, &target)?
+                // Its own path would begin elsewhere.
+                let stem = place.path.len().saturating_sub(last_name(&place.path).len());
+                let path = [place.path.get(..stem).unwrap_or_default(), &target].concat();
+                Place { path, ..self.place_from(&place.directory, &target)? }
             };
         }
         Err(place.failure(OperationError::TooManySymlinks))

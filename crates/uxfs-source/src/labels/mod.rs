@@ -162,9 +162,16 @@ impl Labels {
     /// # Errors
     /// The expressions together need more memory than they may take.
     pub fn label(&self, path: &[u8], kind: &Kind) -> Result<Option<&[u8]>, SourceError> {
+        self.label_of_letter(path, letter(kind))
+    }
+
+    /// As [`label`](Self::label), with the letter that stands for the kind: as in `ls -l`, and `-` for a regular file.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn label_of_letter(&self, path: &[u8], letter: u8) -> Result<Option<&[u8]>, SourceError> {
         let path = [b"/", path].concat();
         let path = self.substitutions.iter().fold(path, |path, rules| rules.apply(path));
-        let letter = letter(kind);
         let fits = |index: u32| {
             let rule = self.rules.get(index as usize)?;
             rule.kind.is_none_or(|kind| kind == letter).then_some((index, rule))
@@ -272,7 +279,7 @@ fn parse(line: &[u8]) -> Result<Option<Rule>, TextFault> {
 }
 
 /// Whether a label is a context: a user, a role, a type, and perhaps a range, which may have colons.
-fn is_context(label: &[u8]) -> bool {
+pub fn is_context(label: &[u8]) -> bool {
     let mut parts = label.splitn(4, |byte| *byte == b':');
     let is_name = |part: &[u8]| {
         !part.is_empty() && part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))

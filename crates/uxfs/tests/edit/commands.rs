@@ -3,10 +3,12 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::MetadataExt,
     path::Path,
     process::{Command, Stdio},
 };
 
+use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use tempfile::TempDir;
 use uxfs_testkit::{
     image,
@@ -284,4 +286,124 @@ fn one_at_a_time() {
     let packed = folder.path().join("packed");
     fs::write(&packed, zstd::encode_all(&b"nothing"[..], 1).unwrap()).unwrap();
     fails(&["mkdir", text(&packed), "/b"], 1, "compressed with zstd cannot be changed");
+}
+
+/// What libselinux gives the path, without the zero byte that Linux stores.
+fn label_by_policy(contexts: &Path, path: &str, mode: u32) -> Option<String> {
+    let mode = (mode & 0o170_000).to_string();
+    let mut lookup = Judge::SelabelLookup.command();
+    let output = lookup.args(["-b", "file", "-f", text(contexts), "-k", path, "-t", &mode]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    said.strip_prefix("Default context: ").map(|label| label.trim_end().to_owned())
+}
+
+/// The labels of all files as the kernel has them, by their paths, with the modes.
+fn labels_of(image: &str) -> Vec<(String, u32, Option<String>)> {
+    let mount = LoopMount::new(image.as_ref(), Access::ReadOnly).unwrap();
+    let found = Command::new("find").arg(mount.path()).args(["-printf", "/%P\\n"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let label = |path: &str| {
+        let on_host = mount.join(path.trim_start_matches('/'));
+        let mode = fs::symlink_metadata(&on_host).unwrap().mode();
+        let mut value = [0; 256];
+        let length = lgetxattr(&on_host, "security.selinux", &mut value[..]).ok();
+        let label = length.map(|length| String::from_utf8(value[..length].to_vec()).unwrap());
+        assert!(label.as_ref().is_none_or(|label| label.ends_with('\0')), "{path}");
+        (path.to_owned(), mode, label.map(|label| label.trim_end_matches('\0').to_owned()))
+    };
+    found.lines().map(label).collect()
+}
+
+#[test]
+fn new_files_have_the_labels_of_their_real_paths() {
+    require!(Judge::XfsRepair, Judge::Kernel, Judge::SelabelLookup);
+    let (folder, image) = new_image();
+    let place = |name: &str| folder.path().join(name);
+    fs::create_dir_all(place("tree/deep/er")).unwrap();
+    for name in ["file", "tree/one", "tree/deep/two"] {
+        fs::write(place(name), name).unwrap();
+    }
+    // With the zero byte that Linux puts behind a label.
+    let own = place("tree/deep");
+    lsetxattr(&own, "security.selinux", b"u:object_r:own_t:s0\0", XattrFlags::empty()).unwrap();
+    let rules = "/.* u:object_r:default_t:s0\n/etc(/.*)? u:object_r:etc_t:s0\n/etc/link -l u:object_r:link_t:s0\n\
+                 /usr/lib(/.*)? u:object_r:lib_t:s0\n/usr/lib(/.*)? -d u:object_r:folder_t:s0\n/run/.* <<none>>\n\
+                 /dev/.* -c u:object_r:device_t:s0\n/dev/.* -b u:object_r:disk_t:s0\n/dev/.* -p u:object_r:pipe_t:s0\n\
+                 /dev/.* -s u:object_r:socket_t:s0\n";
+    fs::write(place("contexts"), rules).unwrap();
+    fs::write(place("contexts.subs_dist"), "/srv/mirror /usr/lib\n").unwrap();
+    let contexts = place("contexts");
+    let labelled = |arguments: &[&str]| {
+        let (command, arguments) = arguments.split_first().unwrap();
+        let options = ["--file-contexts", text(&contexts), &image];
+        let output = uxfs(&[&[*command], &options[..], arguments].concat());
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}: {words}");
+        words
+    };
+    let (file, tree) = (place("file"), place("tree"));
+    let all = format!("{}/.", text(&tree));
+    for arguments in [
+        &["mkdir", "-p", "/etc", "/usr/lib", "/dev", "/run", "/srv/mirror"][..],
+        &["ln", "-s", "usr/lib", "/lib"],
+        &["mkdir", "/lib/made", "/lib/../../etc/up"],
+        &["put", text(&file), "/lib/made"],
+        &["put", "-r", text(&tree), "/lib"],
+        &["put", "-a", &all, "/srv/mirror"],
+        &["cp", "-r", "/lib/tree", "/etc"],
+        &["cp", "-a", "/usr/lib/tree", "/etc/kept"],
+        &["ln", "-s", "nowhere", "/etc/link"],
+        &["ln", "-sf", "/lib/late", "/etc/link"],
+        &["ln", "-s", "../../etc/later", "/lib/relative"],
+        &["touch", "/etc/link", "/etc/touched", "/lib/relative"],
+        &["truncate", "-s", "1M", "/lib/large"],
+        &["mknod", "/dev/null", "c", "1", "3"],
+        &["mknod", "/dev/disk", "b", "8", "0"],
+        &["mknod", "/dev/log", "s"],
+        &["mkfifo", "/dev/initctl"],
+        &["shell", "-c", "cd /lib/tree; mkdir new; touch new/x; cd ..; mv tree moved; touch moved/y"],
+    ] {
+        assert_eq!(labelled(arguments), "", "{arguments:?}");
+    }
+    let told = labelled(&["touch", "/run/pid"]);
+    assert!(told.contains("contexts: no new file has a label"), "{told}");
+    let mut unlabelled = Vec::new();
+    let labels = labels_of(&image);
+    for (path, mode, label) in &labels {
+        // The directory that was renamed keeps the labels of what it has.
+        let policy = label_by_policy(&contexts, path, *mode);
+        match label {
+            None => unlabelled.push(path.as_str()),
+            _ => assert_eq!(*label, policy, "{path} {mode:o}"),
+        }
+    }
+    assert!(labels.len() > 35 && labels.iter().any(|(path, ..)| path == "/usr/lib/late"), "{labels:?}");
+    // The root was there, and the policy has none for the other.
+    assert_eq!(unlabelled, ["/", "/run/pid"]);
+    verdict::repair_is_silent(image.as_ref()).unwrap();
+
+    // Without the option: what the source has, and else a warning, once.
+    let plain = |arguments: &[&str]| String::from_utf8(uxfs(arguments).stderr).unwrap();
+    let warning = "warning: /etc has an SELinux label and /etc/plain gets none: --file-contexts FILE labels";
+    let told = plain(&["put", &image, text(&file), "/etc/plain"]);
+    assert!(told.contains(warning) && told.lines().count() == 1, "{told}");
+    let told = plain(&["shell", &image, "-c", "cd /lib; mkdir b c; touch b/d; touch ../../etc/e; mkdir f"]);
+    assert!(told.contains("/usr/lib has") && told.lines().count() == 1, "{told}");
+    assert_eq!(plain(&["put", "--quiet", &image, text(&file), "/etc/quiet"]), "");
+    let told = plain(&["put", "-a", &image, text(&place("tree/deep")), "/run"]);
+    assert!(told.contains("/run/deep has") && told.lines().count() == 1, "{told}");
+    assert_eq!(plain(&["mkdir", "--context", "u:object_r:x_t:s0", &image, "/etc/x"]), "");
+    assert_eq!(plain(&["put", "--context", "u:object_r:y_t:s0", &image, text(&file), "/etc/plain"]), "");
+    let labels = labels_of(&image);
+    let label = |path: &str| labels.iter().find(|(found, ..)| found == path).unwrap().2.as_deref();
+    for (path, expected) in [
+        ("/run/deep", Some("u:object_r:own_t:s0")),
+        ("/run/deep/two", None),
+        ("/etc/quiet", None),
+        ("/etc/x", Some("u:object_r:x_t:s0")),
+        ("/etc/plain", Some("u:object_r:y_t:s0")),
+    ] {
+        assert_eq!(label(path), expected, "{path}");
+    }
+    fails(&["mkdir", "--context", "u:x", &image, "/y"], 2, "is no context");
 }

@@ -17,6 +17,7 @@ use crate::{
         contents::{self, Source},
         copies::Copies,
         deposit::{Deposit, Kept, Kind, Overwriting, kept_of_image},
+        labels::LabelArguments,
         people::Owner,
         session::{Place, Session},
         walk::{Found, Level, Met},
@@ -49,6 +50,8 @@ pub struct Arguments {
     /// Follow symbolic links
     #[arg(short = 'L', long, conflicts_with_all = ["links", "archive"])]
     dereference: bool,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Do not overwrite existing files
     #[arg(short, long)]
     no_clobber: bool,
@@ -71,6 +74,7 @@ enum Reflink {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         session.report.is_verbose = self.verbose;
         if self.reflink == Reflink::Always && !contents::shares(session.filesystem()) {
             return Err(Failure::refused(
@@ -212,7 +216,7 @@ impl Copying<'_> {
         if has_names && let Some(copy) = self.copies.find(session.filesystem(), original)? {
             return self.link(session, &copy, &place);
         }
-        let kept = self.kept(session, met.handle)?;
+        let mut kept = self.kept(session, met.handle)?;
         let target;
         let kind = match met.file_type {
             FileType::Directory => Kind::Directory,
@@ -235,7 +239,7 @@ impl Copying<'_> {
             kind,
             permissions: status.mode & mask,
             owner: Owner::default(),
-            kept: if is_directory { Kept::default() } else { kept.clone() },
+            kept: if is_directory { kept.before_filling() } else { kept.clone() },
         };
         let Some(copy) = session.deposit_over(&place, deposit, self.overwriting())? else { return Ok(()) };
         session.report.done_with("copied", met.path, Some(("->", &place.path)));
@@ -247,6 +251,9 @@ impl Copying<'_> {
             }
             if met.path.len() > PATH_BYTES_MAX {
                 return Err(Failure::refused(kind::Kind::NameTooLong, "too deep").about_path(met.path));
+            }
+            if kept.attributes.is_some() {
+                kept.label = session.label_of_existing(&place, FileType::Directory)?;
             }
             let source = Level::new(met.handle.clone(), met.path.len());
             levels.push(Directory { source, copy, path_length: place.path.len(), kept });

@@ -9,6 +9,7 @@ use crate::{
     commands::edit::{Edit, operands::Goal},
     edit::{
         deposit::{Deposit, Kept, Kind},
+        labels::LabelArguments,
         people::Owner,
         session::{Place, Session, last_name},
     },
@@ -41,6 +42,8 @@ pub struct Arguments {
     /// If TARGET is a symbolic link, link it itself (the default)
     #[arg(short = 'P', long, conflicts_with = "logical")]
     physical: bool,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Report each link
     #[arg(short, long)]
     verbose: bool,
@@ -48,6 +51,7 @@ pub struct Arguments {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         session.report.is_verbose = self.verbose;
         let (targets, goal) = self.split(session)?;
         for target in targets {
@@ -133,7 +137,7 @@ impl Arguments {
         Ok(found.is_some_and(|found| found.is_same(existing)))
     }
 
-    fn make(&self, session: &Session, target: &[u8], place: &Place) -> Result<(), Failure> {
+    fn make(&self, session: &mut Session, target: &[u8], place: &Place) -> Result<(), Failure> {
         if place.is_directory_wanted {
             return Err(place.failure(OperationError::NotFound));
         }

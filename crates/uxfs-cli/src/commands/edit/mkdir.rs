@@ -8,6 +8,7 @@ use crate::{
     commands::edit::Edit,
     edit::{
         deposit::{Deposit, Kept, Kind},
+        labels::LabelArguments,
         mode::ModeChange,
         people::Owner,
         session::{Place, Session},
@@ -28,6 +29,8 @@ pub struct Arguments {
     /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Report each directory
     #[arg(short, long)]
     verbose: bool,
@@ -35,6 +38,7 @@ pub struct Arguments {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         session.report.is_verbose = self.verbose;
         for path in &self.paths {
             let made = self.make(session, path.as_bytes());

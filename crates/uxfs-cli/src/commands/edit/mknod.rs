@@ -8,6 +8,7 @@ use crate::{
     commands::edit::Edit,
     edit::{
         deposit::{Deposit, Kept, Kind},
+        labels::LabelArguments,
         mode::ModeChange,
         people::Owner,
         session::Session,
@@ -34,6 +35,8 @@ pub struct Arguments {
     /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
+    #[command(flatten)]
+    labels: LabelArguments,
 }
 
 /// Arguments of `uxfs mkfifo`.
@@ -46,6 +49,8 @@ pub struct FifoArguments {
     /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
+    #[command(flatten)]
+    labels: LabelArguments,
 }
 
 fn parse_number(text: &str) -> Result<u32, String> {
@@ -59,6 +64,7 @@ fn parse_number(text: &str) -> Result<u32, String> {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         let (file_type, is_device) = match self.kind.as_str() {
             "b" => (FileType::BlockDevice, true),
             "p" => (FileType::Fifo, false),
@@ -77,6 +83,7 @@ impl Edit for Arguments {
 
 impl Edit for FifoArguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         for path in &self.paths {
             let kind = Kind::Special(FileType::Fifo, DeviceNumber::default());
             let made = make(session, path.as_bytes(), kind, self.mode.as_ref());

@@ -66,6 +66,7 @@ impl<T: Edit> InImage<T> {
         let remains = Remains::begin(LEFT);
         let watched = Watched::begin(&session.report, self.image.quiet);
         let done = self.arguments.run(&mut session);
+        session.end_labels();
         let told = session.report.finish();
         let free = free_space(session.filesystem().statistics());
         let closed = session.close().about_image(&self.image.image);

@@ -31,6 +31,7 @@ use crate::{
         contents::Source,
         copies::Copies,
         deposit::{Deposit, Kept, Kind, Overwriting, kept_of_host},
+        labels::LabelArguments,
         mode::ModeChange,
         people::Owner,
         session::{Place, Session, join},
@@ -65,6 +66,8 @@ pub struct Arguments {
     /// Set the modification time, as touch -d does
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     mtime: Option<String>,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Do not overwrite existing files
     #[arg(short, long)]
     no_clobber: bool,
@@ -75,6 +78,7 @@ pub struct Arguments {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         session.report.is_verbose = self.verbose;
         let owner = match &self.owner {
             Some(owner) => session.people().owner(owner.as_bytes()).map_err(Failure::usage)?,
@@ -210,7 +214,7 @@ impl Putting<'_> {
         let metadata = tree.root().cloned().unwrap_or_default();
         let root = self.put(session, place, Kind::Directory, &metadata, false)?;
         let Some(root) = root else { return Ok(()) };
-        let kept = self.kept(&metadata, true);
+        let kept = self.kept_when_full(session, place, &metadata)?;
         let mut filling = HashMap::new();
         filling.insert(DirectoryId::ROOT, Filling { handle: root, kept });
         let ended = loop {
@@ -242,7 +246,7 @@ impl Putting<'_> {
             let put = self.entry(session, &place, entry);
             let put = session.report.check(put).flatten();
             if let (SourceKind::Directory(id), Some(handle)) = (&entry.kind, put) {
-                let kept = self.kept(&entry.metadata, true);
+                let kept = self.kept_when_full(session, &place, &entry.metadata)?;
                 filling.insert(*id, Filling { handle, kept });
             }
         }
@@ -321,7 +325,8 @@ impl Putting<'_> {
     ) -> Result<Option<InodeHandle>, Failure> {
         let is_directory = matches!(kind, Kind::Directory);
         let permissions = metadata.mode & if is_directory { 0o1777 } else { 0o777 };
-        let kept = if is_directory { Kept::default() } else { self.kept(metadata, false) };
+        let kept = self.kept(metadata, is_directory);
+        let kept = if is_directory { kept.before_filling() } else { kept };
         let deposit = Deposit { kind, permissions, owner: self.forced.owner, kept };
         let overwriting = Overwriting {
             keeps_existing: self.arguments.no_clobber,
@@ -333,6 +338,20 @@ impl Putting<'_> {
             session.report.done("put", &place.path);
         }
         Ok(put)
+    }
+
+    /// What a directory has once it is full.
+    fn kept_when_full(
+        &self,
+        session: &mut Session,
+        place: &Place,
+        metadata: &Metadata,
+    ) -> Result<Kept, Failure> {
+        let mut kept = self.kept(metadata, true);
+        if kept.attributes.is_some() {
+            kept.label = session.label_of_existing(place, FileType::Directory)?;
+        }
+        Ok(kept)
     }
 
     fn kept(&self, metadata: &Metadata, is_directory: bool) -> Kept {

@@ -13,6 +13,7 @@ use crate::{
     edit::{
         contents::Source,
         deposit::{Deposit, Kept, Kind},
+        labels::LabelArguments,
         people::Owner,
         session::{Session, explained},
         time::{parse_date, parse_stamp},
@@ -49,6 +50,8 @@ pub struct Arguments {
     /// Use the times of this file in the image
     #[arg(short, long, value_name = "PATH", conflicts_with_all = ["date", "stamp"])]
     reference: Option<OsString>,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Do not create files
     #[arg(short = 'c', long)]
     no_create: bool,
@@ -62,6 +65,7 @@ pub struct Arguments {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         let times = self.times(session)?;
         for path in &session.paths(&self.paths, self.globs)? {
             let touched = self.touch(session, path, times);

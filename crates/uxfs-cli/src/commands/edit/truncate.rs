@@ -10,6 +10,7 @@ use crate::{
     edit::{
         contents::{self, Source},
         deposit::{Deposit, Kept, Kind},
+        labels::LabelArguments,
         people::Owner,
         session::{Session, explained},
     },
@@ -35,6 +36,8 @@ pub struct Arguments {
     /// Use the size of this file in the image
     #[arg(short, long, value_name = "PATH", conflicts_with = "size")]
     reference: Option<OsString>,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Do not create files
     #[arg(short = 'c', long)]
     no_create: bool,
@@ -93,6 +96,7 @@ impl Size {
 
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin_labels(&self.labels)?;
         let size = match (&self.size, &self.reference) {
             (Some(size), _) => *size,
             (None, Some(reference)) => {

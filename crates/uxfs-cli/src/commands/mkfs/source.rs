@@ -32,6 +32,7 @@ use uxfs_source::{
 
 use super::times::TimeArguments;
 use crate::{
+    edit::labels,
     failure::Failure,
     kind::Note,
     output::notice,
@@ -262,15 +263,7 @@ impl SourceArguments {
             Overlay::open(path, &names, memory_bytes).map_err(|error| Failure::from(error).at_host(path))
         };
         let overlay = self.manifest.as_deref().map(open).transpose()?;
-        let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
-        let labels = if paths.is_empty() {
-            None
-        } else {
-            Some(Labels::open(&paths).map_err(|error| match paths.as_slice() {
-                [path] => Failure::from(error).at_host(path),
-                _ => error.into(),
-            })?)
-        };
+        let labels = labels::open(&self.file_contexts)?;
         Ok(Adjustments { owners, overlay, times, labels })
     }
 

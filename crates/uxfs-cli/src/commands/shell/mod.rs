@@ -30,7 +30,7 @@ use crate::{
         edit::{Edit, chmod, chown, cp, ln, mkdir, mknod, mv, put, rm, setfattr, touch, truncate},
         find, freespace, get, grep, ls, map, parents, stat, tree, xattr,
     },
-    edit::{report::Report, session::EditArguments},
+    edit::{labels::LabelArguments, report::Report, session::EditArguments},
     failure::{About, Exit, Failure, Outcome},
     output::{Output, set_image_of_shell},
     text::shown_path,
@@ -68,6 +68,8 @@ const EXPANDING: [&str; 16] = [
 pub struct Arguments {
     #[command(flatten)]
     image: EditArguments,
+    #[command(flatten)]
+    labels: LabelArguments,
     /// Run these commands
     #[arg(short, long, value_name = "COMMANDS")]
     commands: Option<OsString>,
@@ -179,6 +181,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     set_image_of_shell(&arguments.image.image);
     let mut view = View::new(&arguments.image, context.json);
     (view.is_read_only, view.no_lock) = (arguments.read_only, arguments.no_lock);
+    view.labels = arguments.labels.rules()?;
     view.volume()?;
     let mut shell = Shell {
         view: Rc::new(RefCell::new(view)),
@@ -419,6 +422,7 @@ impl Shell {
         // Files may have changed who has which number.
         session.forget_people();
         let done = command.run(session);
+        session.end_labels();
         let told = session.report.finish();
         let settled = view.settle();
         done?;

@@ -36,6 +36,7 @@ use uxfs_volume::{
 
 use crate::{
     edit::{
+        labels::Rules,
         report::Report,
         session::{EditArguments, Session},
     },
@@ -63,6 +64,8 @@ pub struct View {
     json: bool,
     /// Commands that may change something are refused.
     pub is_read_only: bool,
+    /// Of new files, where a command says nothing of them.
+    pub labels: Rules,
     /// Other programs may change the image while a command looks.
     pub no_lock: bool,
     /// Commands are read from standard input: contents cannot be then.
@@ -130,6 +133,7 @@ impl View {
             to_look,
             json,
             is_read_only: false,
+            labels: Rules::default(),
             no_lock: false,
             is_input_taken: false,
             state: State::Closed,
@@ -277,6 +281,7 @@ impl View {
             self.state = State::Closed;
             let mut session = self.arguments.open(self.json)?;
             session.is_expanded = true;
+            session.labelling.usual = self.labels.clone();
             session.is_input_taken = self.is_input_taken;
             session.change_directory(&self.directory)?;
             self.state = State::Writing(Box::new(session));
