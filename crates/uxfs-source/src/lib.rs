@@ -26,6 +26,7 @@
 //! | [`host_names`] | users and groups of the host |
 //! | [`lines`] | lines of text |
 //! | [`encoding`] | records of files in few bytes |
+//! | [`endless`] | what has no end and holds no archive |
 //! | [`path`] | paths that may say anything |
 //! | [`error`] | errors and problems |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -35,6 +36,7 @@ pub mod container;
 pub mod content;
 pub mod directory;
 mod encoding;
+mod endless;
 pub mod entry;
 pub mod error;
 pub mod host_names;

@@ -11,6 +11,7 @@ use uxfs_block::cache::pressure::default_budget_bytes;
 use crate::{
     container::{self, Layer, Platform, Reference, refuse_layout, region::spooled_path},
     directory::{DirectoryOptions, DirectorySource},
+    endless::{refuse_device, refuse_device_on_standard_input},
     entry::Timestamp,
     error::SourceError,
     host_names::HostNames,
@@ -83,10 +84,12 @@ impl Source {
     /// It cannot be read.
     pub fn open(path: &Path, options: &SourceOptions, reading: Reading) -> Result<Self, SourceError> {
         if is_standard_input(path) {
+            refuse_device_on_standard_input()?;
             let source = TarSource::from_stream("standard input", io::stdin(), options.tar.clone())?;
             return Ok(Self::Stream(Box::new(source)));
         }
         let found = std::fs::metadata(path).map_err(|error| SourceError::host(path, "open", error))?;
+        refuse_device(path, &found)?;
         if found.is_dir() {
             refuse_layout(path)?;
             let source = DirectorySource::open(path, options.directory(), reading)?;

@@ -35,6 +35,22 @@ fn archive(folder: &Path, name: &str, zero_blocks: usize) -> Vec<u8> {
     bytes
 }
 
+/// Not read for ever, as a pipe or packed; what has an end is an archive without members.
+#[test]
+fn streams_of_zeros_alone_are_refused() {
+    for ignores_zeros in [false, true] {
+        let options = TarOptions { ignores_zeros, ..TarOptions::default() };
+        let mut source = TarSource::from_stream("zeros", std::io::repeat(0), options.clone()).unwrap();
+        let refused = source.next_item();
+        assert!(
+            matches!(refused, Err(SourceError::Archive { fault: ArchiveFault::Zeros(_), .. })),
+            "{refused:?}"
+        );
+        let few = std::io::Read::take(std::io::repeat(0), 20 << 20);
+        assert!(TarSource::from_stream("zeros", few, options).unwrap().next_item().unwrap().is_none());
+    }
+}
+
 /// The names in an archive, and the problems of reading it, the same from a file and from a pipe.
 fn read(
     folder: &Path,

@@ -281,6 +281,28 @@ fn labels_come_from_a_policy_and_its_companions() {
     assert!(output.status.success() && words(&output).contains("no file of the source has a label"));
 }
 
+/// Devices and pipes that give zeros for ever.
+#[test]
+fn what_has_no_end_is_no_source() {
+    let place = Place::new();
+    let image = place.path("image");
+    let zeros = || Stdio::from(fs::File::open("/dev/zero").unwrap());
+    for (source, size) in [("/dev/zero", &["--size", "300M"][..]), ("/dev/zero", &[]), ("-", &[])] {
+        let output = mkfs(&[size, &["--from", source, text(&image)]].concat(), None, zeros());
+        let said = words(&output);
+        assert!(!output.status.success() && said.contains("is a device, not an archive"), "{said}");
+        assert!(!image.exists() || size.len() > 1);
+    }
+    for size in [&["--size", "300M"][..], &[]] {
+        let mut endless = Command::new("cat").arg("/dev/zero").stdout(Stdio::piped()).spawn().unwrap();
+        let pipe = endless.stdout.take().unwrap().into();
+        let output = mkfs(&[size, &["--from", "-", text(&image)]].concat(), None, pipe);
+        let said = words(&output);
+        assert!(!output.status.success() && said.contains("256 MiB of zeros"), "{said}");
+        endless.wait().unwrap();
+    }
+}
+
 /// As a user who may not read all of it.
 #[test]
 fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {

@@ -13,7 +13,8 @@ use uxfs_block::spill::sparse_file::SparseFile;
 
 use crate::{
     content::read_full,
-    error::{Shown, SourceError},
+    endless::{MAX_ZEROS_BYTES, refuse_device, refuse_device_on_standard_input},
+    error::{ArchiveFault, Shown, SourceError},
     packing::{MAGIC_BYTES, Packing, Unpacked, unpack},
 };
 
@@ -85,6 +86,7 @@ pub(crate) fn spooled(name: Shown, mut stream: impl Read) -> Result<Region, Sour
     let failed = |error| SourceError::io(&name.0, "copy it to a temporary file in TMPDIR", error);
     let mut file = SparseFile::new().map_err(failed)?;
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let (mut is_zeros, mut zeros_bytes) = (true, 0);
     loop {
         buffer.clear();
         // Whole buffers: holes are aligned.
@@ -92,6 +94,12 @@ pub(crate) fn spooled(name: Shown, mut stream: impl Read) -> Result<Region, Sour
         read.map_err(|error| SourceError::io(&name.0, "read", error))?;
         if buffer.is_empty() {
             break;
+        }
+        is_zeros &= buffer.iter().all(|byte| *byte == 0);
+        zeros_bytes += buffer.len() as u64;
+        if is_zeros && zeros_bytes > MAX_ZEROS_BYTES {
+            let fault = ArchiveFault::Zeros(MAX_ZEROS_BYTES);
+            return Err(SourceError::Archive { archive: name, offset: 0, fault });
         }
         file.append(&buffer).map_err(failed)?;
     }
@@ -102,8 +110,11 @@ pub(crate) fn spooled(name: Shown, mut stream: impl Read) -> Result<Region, Sour
 /// As [`spooled`], of a pipe with a name, or standard input.
 pub(crate) fn spooled_path(path: &Path) -> Result<Region, SourceError> {
     if path.as_os_str() == "-" {
+        refuse_device_on_standard_input()?;
         return spooled(Shown::from(b"standard input".as_slice()), io::stdin().lock());
     }
-    let file = File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
+    let failed = |error| SourceError::host(path, "open", error);
+    refuse_device(path, &std::fs::metadata(path).map_err(failed)?)?;
+    let file = File::open(path).map_err(failed)?;
     spooled(Shown::from(path.as_os_str().as_encoded_bytes()), file)
 }

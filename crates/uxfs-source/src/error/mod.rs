@@ -248,9 +248,12 @@ impl SourceError {
     }
 }
 
-/// Where an archive is damaged, in front of how. One that is empty has no place.
+/// Where an archive is damaged, in front of how. What holds no archive has no place.
 fn place_of(offset: u64, fault: &ArchiveFault) -> String {
-    if *fault == ArchiveFault::Empty { String::new() } else { format!("at byte {offset}: ") }
+    match fault {
+        ArchiveFault::Empty | ArchiveFault::Device | ArchiveFault::Zeros(_) => String::new(),
+        _ => format!("at byte {offset}: "),
+    }
 }
 
 /// Faults of an archive.
@@ -259,6 +262,12 @@ pub enum ArchiveFault {
     /// No byte at all, where even an archive without members has blocks of zeros.
     #[error("it is empty: an archive without members would end in blocks of zeros")]
     Empty,
+    /// A device that is neither a tape nor a terminal.
+    #[error("is a device, not an archive")]
+    Device,
+    /// Nothing but zeros, so far as it was read.
+    #[error("is no archive: it begins with more than {} MiB of zeros", .0 >> 20)]
+    Zeros(u64),
     /// Ends within a member.
     #[error("the archive ends within {within}")]
     Truncated {

@@ -11,6 +11,7 @@ use std::{
 use super::header::{BLOCK_BYTES, Block};
 use crate::{
     content::{next_data, read_full},
+    endless::MAX_ZEROS_BYTES,
     error::{ArchiveFault, Shown, SourceError},
     packing::Unpacked,
 };
@@ -41,6 +42,8 @@ pub(super) struct Input {
     position: u64,
     /// Where the archive begins there.
     start: u64,
+    /// Anything but zeros has been read.
+    has_data: bool,
 }
 
 impl Input {
@@ -54,7 +57,17 @@ impl Input {
 
     fn new(name: Shown, start: u64, origin: Origin) -> Self {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { name, origin, buffer, at: 0, filled: 0, next_bytes: BUFFER_BYTES, position: start, start }
+        Self {
+            name,
+            origin,
+            buffer,
+            at: 0,
+            filled: 0,
+            next_bytes: BUFFER_BYTES,
+            position: start,
+            start,
+            has_data: false,
+        }
     }
 
     /// The archive, where its data can be read from it later.
@@ -160,7 +173,18 @@ impl Input {
                 read => length += read,
             }
         }
+        self.has_data |= block.iter().any(|byte| *byte != 0);
+        self.check_zeros()?;
         Ok(Some(block))
+    }
+
+    /// Refuses a stream of zeros alone, which may have no end. A file has one, and behind a member they are padding.
+    fn check_zeros(&self) -> Result<(), SourceError> {
+        let is_stream = matches!(self.origin, Origin::Stream(_));
+        match is_stream && !self.has_data && self.position > MAX_ZEROS_BYTES {
+            true => Err(self.fault(ArchiveFault::Zeros(MAX_ZEROS_BYTES))),
+            false => Ok(()),
+        }
     }
 
     /// `length` bytes, which the caller has compared with a limit.
@@ -232,6 +256,9 @@ impl Input {
             }
             first = first.or(data.map(|data| self.position + data as u64));
             self.consume(length);
+            if first.is_none() {
+                self.check_zeros()?;
+            }
         }
         let start = self.start;
         Ok(first.map(|first| first - start..self.position - start))
