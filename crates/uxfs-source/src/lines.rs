@@ -1,4 +1,4 @@
-//! Lines of a text that may be anything.
+//! Lines of a text that may be anything, packed or not.
 
 use std::{
     fs::File,
@@ -6,7 +6,10 @@ use std::{
     path::Path,
 };
 
-use crate::error::{Shown, SourceError, TextFault};
+use crate::{
+    error::{Shown, SourceError, TextFault},
+    packing::{Unpacked, unpack},
+};
 
 /// Longest line: one with the content of a small file and its attributes.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -14,19 +17,26 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 /// A text, line by line.
 pub(crate) struct Lines {
     name: Shown,
-    reader: BufReader<Box<dyn Read + Send>>,
+    reader: BufReader<Unpacked>,
     line: Vec<u8>,
     number: u64,
 }
 
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Self, SourceError> {
-        let file = File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
-        Ok(Self::new(Shown::from(path.as_os_str().as_encoded_bytes()), Box::new(file)))
+        let failed = |error| SourceError::host(path, "open", error);
+        let file = File::open(path).map_err(failed)?;
+        let text = unpack(BufReader::new(file)).map_err(failed)?;
+        Ok(Self::of(Shown::from(path.as_os_str().as_encoded_bytes()), text))
     }
 
     pub(crate) fn new(name: Shown, reader: Box<dyn Read + Send>) -> Self {
-        Self { name, reader: BufReader::with_capacity(128 << 10, reader), line: Vec::new(), number: 0 }
+        Self::of(name, Unpacked::plain(reader))
+    }
+
+    /// Of a text that has been unpacked.
+    pub(crate) fn of(name: Shown, text: Unpacked) -> Self {
+        Self { name, reader: BufReader::with_capacity(128 << 10, text), line: Vec::new(), number: 0 }
     }
 
     pub(crate) fn name(&self) -> &Shown {
@@ -41,7 +51,13 @@ impl Lines {
         let read = limited.read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| SourceError::io(&self.name.0, "read", error))?;
         if read == 0 {
-            return Ok(None);
+            return match self.reader.get_ref().behind() {
+                None => Ok(None),
+                // What was to be a further part would be missing.
+                Some((start_bytes, length_bytes)) => {
+                    Err(self.error(TextFault::BehindPacked { start_bytes, length_bytes }))
+                }
+            };
         }
         if self.line.last() == Some(&b'\n') {
             self.line.pop();

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     error::SourceError,
     host_names::HostNames,
     manifest::{self, ManifestSource},
+    packing::unpack,
     stream::StreamSource,
     tar::{TarOptions, TarSource},
     tree::{Reading, TreeSource},
@@ -77,7 +78,7 @@ const LINKS_SHARE: u64 = 8;
 const START_BYTES: u64 = 64 << 10;
 
 impl Source {
-    /// Opens a directory, an archive (packed or not, a file or a pipe), a manifest (mtree or a dump of composefs), or, as
+    /// Opens a directory, an archive (packed or not, a file or a pipe), a manifest (mtree or a dump of composefs, packed or not), or, as
     /// `-`, an archive from standard input.
     ///
     /// # Errors
@@ -170,14 +171,25 @@ fn is_standard_input(path: &Path) -> bool {
 fn is_manifest(path: &Path) -> Result<bool, SourceError> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
-    let read = file.take(START_BYTES).read_to_end(&mut start);
-    read.map_err(|error| SourceError::host(path, "read", error))?;
+    let text = match unpack(BufReader::new(file)) {
+        Ok(text) => text,
+        Err(error) if error.raw_os_error().is_some() => return Err(SourceError::host(path, "read", error)),
+        // The reader of the archive says what is wrong.
+        Err(_) => return Ok(false),
+    };
+    let is_packed = text.is_packed();
+    match text.take(START_BYTES).read_to_end(&mut start) {
+        // What was unpacked before the damage tells.
+        Ok(_) => {}
+        Err(_) if is_packed => {}
+        Err(error) => return Err(SourceError::host(path, "read", error)),
+    }
     Ok(manifest::looks_like(&start))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, io::Write};
 
     use super::*;
     use crate::error::ArchiveFault;
@@ -204,6 +216,36 @@ mod tests {
                 count += 1;
             }
             assert_eq!(count, items, "{text}");
+        }
+        // As gzip, zstd and xz pack them.
+        let text = b"#mtree\n. type=dir\n./a type=fifo\n";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text).unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(text).unwrap();
+        for packed in
+            [gzip.finish().unwrap(), xz.finish().unwrap(), zstd::encode_all(text.as_slice(), 1).unwrap()]
+        {
+            fs::write(&path, &packed).unwrap();
+            let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+            assert!(stream.next_item().unwrap().is_some() && stream.next_item().unwrap().is_some());
+            assert!(stream.next_item().unwrap().is_none());
+            fs::write(&path, &packed[..packed.len() - 2]).unwrap();
+            let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+            let end = std::iter::repeat_with(|| stream.next_item()).find(|item| !matches!(item, Ok(Some(_))));
+            assert!(matches!(end, Some(Err(_))), "{end:?}");
+            let behind = [&packed[..], b"more"].concat();
+            fs::write(&path, behind).unwrap();
+            let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+            let end = std::iter::repeat_with(|| stream.next_item()).find(|item| !matches!(item, Ok(Some(_))));
+            assert!(matches!(end, Some(Err(_))), "{end:?}");
+        }
+        for path in ["/dev/zero", "/dev/urandom"] {
+            let refused = Source::open(path.as_ref(), &SourceOptions::default(), Reading::Metadata).map(drop);
+            assert!(
+                matches!(refused, Err(SourceError::Archive { fault: ArchiveFault::Device, .. })),
+                "{refused:?}"
+            );
         }
         fs::write(&path, "").unwrap();
         let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };

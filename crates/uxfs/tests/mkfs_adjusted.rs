@@ -185,6 +185,7 @@ fn owners_by_name() {
 /// As mtree -c of FreeBSD and NetBSD, mtree -C and -D, and FreeBSD's build write them.
 #[test]
 fn manifests_are_known_by_their_lines_and_may_name_owners() {
+    require!(Judge::Xz, Judge::Pzstd);
     let place = Place::new();
     let names = place.path("names");
     fs::create_dir(&names).unwrap();
@@ -216,6 +217,17 @@ fn manifests_are_known_by_their_lines_and_may_name_owners() {
     fs::write(&overlay, "/set uname=link gname=games\n./f type=file\n").unwrap();
     let options = [&["--manifest", text(&overlay)], &folder[..]].concat();
     assert_eq!(made("./f type=file content=c mode=0600\n", &options), "66:13 600 2");
+    // Packed, both as a source and as an overlay.
+    fs::write(&manifest, "./f type=file uid=5 gid=6 mode=0640 content=c\n").unwrap();
+    for (program, suffix) in [("gzip", "gz"), ("xz", "xz"), ("zstd", "zst")] {
+        common::host(program, &["-kqf", text(&manifest)]);
+        common::host(program, &["-kqf", text(&overlay)]);
+        let [packed, over] = [&manifest, &overlay].map(|path| format!("{}.{suffix}", path.display()));
+        let form = ["--size", "300M", "--from", &packed, "--manifest", &over, "--owner-names", text(&names)];
+        let output = mkfs(&[&form[..], &[text(&image)]].concat(), None, Stdio::null());
+        assert!(output.status.success(), "{}", words(&output));
+        assert_eq!(succeeds(&["find", text(&image), "/f", "-printf", "%U:%G %m %s"]), "66:13 640 2");
+    }
     fs::write(&manifest, metalog.replace("gname=games", "gname=no-such-group")).unwrap();
     let output = mkfs(&["--size", "300M", "--from", text(&manifest), text(&image)], None, Stdio::null());
     let words = words(&output);

@@ -395,6 +395,14 @@ pub enum TextFault {
     /// A pattern that is no regular expression.
     #[error("{0}")]
     Pattern(String),
+    /// Something follows the packed stream that holds the text.
+    #[error("{length_bytes} bytes from byte {start_bytes} of the packed file on belong to nothing")]
+    BehindPacked {
+        /// Place in the packed file.
+        start_bytes: u64,
+        /// Length up to the end.
+        length_bytes: u64,
+    },
     /// More than fits in memory that a text may take.
     #[error("{0}: too much")]
     TooMuch(&'static str),

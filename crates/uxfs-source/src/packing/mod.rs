@@ -71,6 +71,11 @@ impl Unpacked {
         Self { stream: Box::new(stream), is_packed: true, behind: None }
     }
 
+    /// A stream that is taken as it is.
+    pub(crate) fn plain(stream: Box<dyn Read + Send>) -> Self {
+        Self { stream, is_packed: false, behind: None }
+    }
+
     /// Whether it was packed at all.
     pub fn is_packed(&self) -> bool {
         self.is_packed

@@ -45,7 +45,7 @@ use crate::{
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
     /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input), a manifest
-    /// (mtree, composefs dump) or an image of a container (`oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:REF]`);
+    /// (mtree, composefs dump, also compressed) or an image of a container (`oci:DIR[:TAG]`, `oci-archive:FILE[:TAG]`, `docker-archive:FILE[:REF]`);
     /// several sources, of any kind, are layered like those of a container image
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
@@ -76,7 +76,7 @@ pub struct SourceArguments {
     /// Directory with files passwd and group for the names in --owner-map, in manifests and in ACLs of archives [default: /etc]
     #[arg(long, value_name = "DIR")]
     owner_names: Option<PathBuf>,
-    /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
+    /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump, also compressed
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
     manifest: Option<PathBuf>,
     /// Set SELinux labels by path from a file_contexts file, and from its companions .homedirs, .local, .subs and .subs_dist
