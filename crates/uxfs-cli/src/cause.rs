@@ -187,6 +187,7 @@ fn of_source(error: &(dyn StandardError + 'static)) -> Option<Cause> {
         SourceError::Archive { .. }
         | SourceError::Layer { .. }
         | SourceError::Container { .. }
+        | SourceError::Compiled { .. }
         | SourceError::Text { .. } => only(Kind::WrongForm),
         SourceError::Spill(error) => of_host(&error.source),
     }

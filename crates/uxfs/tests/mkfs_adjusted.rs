@@ -236,7 +236,7 @@ fn manifests_are_known_by_their_lines_and_may_name_owners() {
 
 #[test]
 fn labels_come_from_a_policy_and_its_companions() {
-    require!(Judge::XfsRepair, Judge::GnuTar);
+    require!(Judge::XfsRepair, Judge::GnuTar, Judge::SelabelLookup);
     let place = Place::new();
     let contexts = place.path("contexts");
     let beside =
@@ -274,6 +274,23 @@ fn labels_come_from_a_policy_and_its_companions() {
         }
     }
     repair_is_silent(&image).unwrap();
+    let program = Judge::SelabelLookup.path().unwrap().with_file_name("sefcontext_compile");
+    common::host(text(&program), &["-o", text(&place.path("contexts.bin")), text(&contexts)]);
+    let (tree, bin) = (place.path("tree"), place.path("contexts.bin"));
+    let form = ["--size", "300M", "--file-contexts", text(&bin), "--from", text(&tree), text(&image)];
+    let output = mkfs(&form, None, Stdio::null());
+    assert!(output.status.success() && words(&output).is_empty(), "{}", words(&output));
+    assert_eq!(
+        (label("/old"), label("/alias/x")),
+        ("u:object_r:old_t:s0".into(), "u:object_r:sub_t:s0".into())
+    );
+    let mut bytes = fs::read(&bin).unwrap();
+    bytes[4] = 6;
+    fs::write(&bin, bytes).unwrap();
+    let output = mkfs(&form, None, Stdio::null());
+    let said = words(&output);
+    assert!(said.contains("version 6") && said.contains("the file without .bin"), "{said}");
+    fs::remove_file(&bin).unwrap();
     let with = |file: &Path| {
         let tree = place.path("tree");
         mkfs(

@@ -2,15 +2,18 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`compiled`] | what is wrong with a compiled file of labels |
 //! | [`container`] | what is wrong with an image of a container |
 //! | here | all others |
 
+pub mod compiled;
 pub mod container;
 
 use std::{fmt, io, path::PathBuf};
 
 use thiserror::Error;
 
+pub use compiled::CompiledFault;
 pub use container::ContainerFault;
 
 /// Most paths that are kept of what could not be read; beyond that they are counted.
@@ -226,6 +229,14 @@ pub enum SourceError {
     /// Records beyond the memory limit cannot be kept in a temporary file.
     #[error(transparent)]
     Spill(#[from] uxfs_block::spill::SpillError),
+    /// A compiled file of labels that is damaged, or of a form that is not read.
+    #[error("{file}: {fault}")]
+    Compiled {
+        /// The file.
+        file: Shown,
+        /// The fault.
+        fault: CompiledFault,
+    },
     /// A line of a text file that means nothing.
     #[error("{file}: line {line}: {fault}")]
     Text {

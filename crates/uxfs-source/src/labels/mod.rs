@@ -1,8 +1,10 @@
-//! SELinux labels from `file_contexts` files: `REGEX [-TYPE] LABEL` on each line.
+//! SELinux labels from `file_contexts` files: `REGEX [-TYPE] LABEL` on each line, or compiled ([`compiled`]).
 //!
 //! As with libselinux, a line without any special character goes before all others, and otherwise the last line that fits
 //! holds; `<<none>>` means no label. Expressions match whole paths, which begin with a slash. They are grouped by the first
 //! component of what they match, so that few are tried on a path, and compiled when the first path of a group comes.
+//!
+//! Of a file that is named, and of its companions, the compiled form (`.bin`) is read where the text is not there.
 //!
 //! Files that lie beside the first one are read as libselinux reads them, where they are there:
 //!
@@ -14,12 +16,14 @@
 //! Of the lines of one file of substitutions the last that fits holds. First comes that of `subs`, then, for what it gives, that of
 //! `subs_dist`; each once.
 
+mod compiled;
 mod substitutions;
 
 use std::{
     collections::HashMap,
     ffi::OsString,
-    fs, io,
+    fs,
+    io::{self, BufReader, Read},
     path::{Path, PathBuf},
     sync::{
         OnceLock,
@@ -29,17 +33,21 @@ use std::{
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use self::substitutions::Substitutions;
+use self::{compiled::Compiled, substitutions::Substitutions};
 use crate::{
     entry::{Kind, Metadata, SELINUX_LABEL},
     error::{Shown, SourceError, TextFault},
     lines::{Lines, unexpected},
+    packing::unpack,
 };
 
 /// Lines of all files: more than ten times those of the largest policies.
 const MAX_RULES: usize = 200_000;
 /// Expressions in one automaton.
 const SET_RULES: usize = 400;
+/// Behind the name of a compiled file.
+const COMPILED: &str = ".bin";
+const NO_RULES: TextFault = TextFault::Missing("a line with a path and a label");
 /// Memory for one automaton.
 const SET_BYTES: usize = 64 << 20;
 
@@ -82,22 +90,26 @@ impl Labels {
     pub fn open(paths: &[&Path]) -> Result<Self, SourceError> {
         let mut labels = Self::default();
         for path in paths {
-            let before = labels.rules.len();
-            let mut lines = Lines::open(path)?;
-            labels.add(&mut lines)?;
-            if labels.rules.len() == before {
-                return Err(lines.error(TextFault::Missing("a line with a path and a label")));
-            }
+            let is_compiled_only = !is_there(path)? && is_there(&beside(path, COMPILED))?;
+            let file = if is_compiled_only { beside(path, COMPILED) } else { path.to_path_buf() };
+            labels.add_file(&file, true)?;
         }
-        let Some(first) = paths.first() else { return Ok(labels) };
+        let Some(first) = paths.first().map(|first| not_compiled(first)) else { return Ok(labels) };
         for suffix in [".homedirs", ".local"] {
-            let companion = beside(first, suffix);
+            let companion = beside(&first, suffix);
+            let forms = [companion.clone(), beside(&companion, COMPILED)];
             // One that was named as well has been read in its place.
-            if !paths.contains(&companion.as_path()) && is_there(&companion)? {
-                labels.add(&mut Lines::open(&companion)?)?;
+            if forms.iter().any(|form| paths.contains(&form.as_path())) {
+                continue;
+            }
+            for form in &forms {
+                if is_there(form)? {
+                    labels.add_file(form, false)?;
+                    break;
+                }
             }
         }
-        let substitutions = |suffix| match beside(first, suffix) {
+        let substitutions = |suffix| match beside(&first, suffix) {
             path if is_there(&path)? => Substitutions::read(&mut Lines::open(&path)?),
             _ => Ok(Substitutions::default()),
         };
@@ -107,8 +119,9 @@ impl Labels {
 
     /// The files beside the first one that [`open`](Self::open) reads as well, where they are there.
     pub fn companions(first: &Path) -> Vec<PathBuf> {
-        let companions = [".homedirs", ".local", ".subs", ".subs_dist"].map(|suffix| beside(first, suffix));
-        companions.into_iter().filter(|path| path.exists()).collect()
+        let first = not_compiled(first);
+        let suffixes = [".homedirs", ".homedirs.bin", ".local", ".local.bin", ".subs", ".subs_dist"];
+        suffixes.map(|suffix| beside(&first, suffix)).into_iter().filter(|path| path.exists()).collect()
     }
 
     /// How many files got a label.
@@ -125,6 +138,33 @@ impl Labels {
         let bytes = std::io::Cursor::new(text.as_bytes().to_vec());
         labels.add(&mut Lines::new(Shown::from(name.as_bytes()), Box::new(bytes)))?;
         Ok(labels)
+    }
+
+    /// Reads one file, as it is written or compiled.
+    fn add_file(&mut self, path: &Path, must_have_rules: bool) -> Result<(), SourceError> {
+        let before = self.rules.len();
+        let failed = |error| SourceError::host(path, "read", error);
+        let file = fs::File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
+        let mut file = BufReader::new(file);
+        let mut start = Vec::new();
+        file.by_ref().take(compiled::MAGIC.len() as u64).read_to_end(&mut start).map_err(failed)?;
+        let name = Shown::from(path.as_os_str().as_encoded_bytes());
+        let fault = match <[u8; 4]>::try_from(start.as_slice()) {
+            Ok(magic) if matches!(magic, compiled::MAGIC | compiled::OTHER_MAGIC) => {
+                let mut compiled = Compiled::open(name, magic, file)?;
+                while let Some(rule) = compiled.next()? {
+                    self.add_rule(rule).map_err(|fault| compiled.rule_fault(fault))?;
+                }
+                compiled.rule_fault(NO_RULES)
+            }
+            _ => {
+                let text = unpack(BufReader::new(io::Cursor::new(start).chain(file))).map_err(failed)?;
+                let mut lines = Lines::of(name, text);
+                self.add(&mut lines)?;
+                lines.error(NO_RULES)
+            }
+        };
+        if must_have_rules && self.rules.len() == before { Err(fault) } else { Ok(()) }
     }
 
     fn add(&mut self, lines: &mut Lines) -> Result<(), SourceError> {
@@ -270,12 +310,32 @@ fn parse(line: &[u8]) -> Result<Option<Rule>, TextFault> {
     if let Some(more) = words.next().filter(|_| kind.is_none()) {
         return Err(unexpected(more, "end of the line"));
     }
-    let label = match label {
-        b"<<none>>" => None,
-        label if is_context(label) => Some(label.into()),
-        label => return Err(unexpected(label, "context (USER:ROLE:TYPE or USER:ROLE:TYPE:RANGE)")),
+    Ok(Some(Rule { pattern: pattern.into(), kind, label: label_of(label)? }))
+}
+
+/// The label that a word is; `None` where there is to be none.
+fn label_of(word: &[u8]) -> Result<Option<Box<[u8]>>, TextFault> {
+    match word {
+        b"<<none>>" => Ok(None),
+        label if is_context(label) => Ok(Some(label.into())),
+        label => Err(unexpected(label, "context (USER:ROLE:TYPE or USER:ROLE:TYPE:RANGE)")),
+    }
+}
+
+/// The letter of the file type in a mode; `None` where that is 0.
+fn kind_of_mode(mode: u32) -> Result<Option<u8>, TextFault> {
+    let letter = match mode {
+        0 => return Ok(None),
+        0o010_000 => b'p',
+        0o020_000 => b'c',
+        0o040_000 => b'd',
+        0o060_000 => b'b',
+        0o100_000 => b'-',
+        0o120_000 => b'l',
+        0o140_000 => b's',
+        other => return Err(unexpected(format!("{other:#o}").as_bytes(), "type of file")),
     };
-    Ok(Some(Rule { pattern: pattern.into(), kind, label }))
+    Ok(Some(letter))
 }
 
 /// Whether a label is a context: a user, a role, a type, and perhaps a range, which may have colons.
@@ -287,6 +347,14 @@ pub fn is_context(label: &[u8]) -> bool {
     let names = parts.by_ref().take(3).filter(|part| is_name(part)).count();
     let range = parts.next();
     names == 3 && range.is_none_or(|range| !range.is_empty() && range.iter().all(u8::is_ascii_graphic))
+}
+
+/// The name of the text that a compiled file was made from.
+fn not_compiled(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) if extension == "bin" => path.with_extension(""),
+        _ => path.to_path_buf(),
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

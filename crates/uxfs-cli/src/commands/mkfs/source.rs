@@ -327,6 +327,9 @@ impl From<SourceError> for Failure {
             SourceError::Text { fault: TextFault::UnknownName { .. }, .. } => {
                 failure.with_remedy("--owner-names DIR takes names from DIR/passwd and DIR/group")
             }
+            SourceError::Compiled { .. } => {
+                failure.with_remedy("name the text that it was compiled from, usually the file without .bin")
+            }
             SourceError::Archive { archive, fault: ArchiveFault::Checksum { .. }, offset: 0..=512 } => {
                 match held_instead_of_archive(archive) {
                     Some(held) => failure.with_remedy(&held),
