@@ -365,14 +365,27 @@ impl Geometry {
         self.inode_cluster_blocks().wrapping_shl(self.inodes_per_block_log).clamp(4, INODES_PER_CHUNK)
     }
 
-    /// First inodes of the chunks that Linux makes together with the chunk of `inode`, ascending: all chunks of its block where a
-    /// block holds several, else that chunk alone. Chunks begin at multiples of 64 inodes here.
+    /// First inodes of the chunks that Linux makes together with the chunk that begins at `start`, ascending: all chunks of its block
+    /// where a block holds several, else that chunk alone.
     #[doc(alias = "M_IGEO_ialloc_inos")]
-    pub fn chunks_made_together(&self, inode: AgInode) -> impl Iterator<Item = AgInode> + use<> {
+    pub fn chunks_made_together(&self, start: AgInode) -> impl Iterator<Item = AgInode> + use<> {
         let inodes = self.inodes_per_block().max(INODES_PER_CHUNK);
-        let first = inode.get() & !inodes.wrapping_sub(1);
+        let first =
+            if inodes > INODES_PER_CHUNK { start.get() & !inodes.wrapping_sub(1) } else { start.get() };
         (0..inodes.wrapping_div(INODES_PER_CHUNK))
             .map(move |chunk| AgInode::new(first.saturating_add(chunk.saturating_mul(INODES_PER_CHUNK))))
+    }
+
+    /// The last inode up to `inode` at which a chunk may begin that holds it; with sparse inodes, or blocks that hold a chunk, chunks begin
+    /// nowhere else. Otherwise they may begin earlier.
+    pub fn last_chunk_start(&self, inode: AgInode) -> AgInode {
+        let alignment_inodes = self.inode_alignment_blocks.wrapping_shl(self.inodes_per_block_log);
+        let step = match alignment_inodes {
+            0 => INODES_PER_CHUNK,
+            inodes if inodes.is_multiple_of(INODES_PER_CHUNK) => INODES_PER_CHUNK,
+            inodes => inodes,
+        };
+        AgInode::new(inode.get() / step * step)
     }
 
     /// Whether a block holds the inodes of several chunks. Linux makes them at once, and never frees them.

@@ -13,11 +13,18 @@ use std::{
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_format::{fault::Structure, geometry::Geometry};
 use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, structures, verdict::repair_is_silent,
+    golden::GoldenImage,
+    image::{make, memory_folder},
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+    shapes::Shape,
+    structures::{self, Instance, Owner},
+    verdict::repair_is_silent,
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use crate::common::repair_image_without_log;
+use crate::common::{repair_image, repair_image_without_log};
 
 /// The names in the root directory, with their inodes.
 fn names_in_the_root(image: &Path) -> BTreeSet<(String, u64)> {
@@ -73,4 +80,60 @@ fn a_lost_cluster_is_no_hole_of_a_sparse_chunk() {
         before.iter().filter(|(name, inode)| !name.starts_with('.') && !cluster.contains(inode));
     assert!(elsewhere.clone().count() > 2, "{before:?}");
     assert!(elsewhere.all(|name| after.contains(name)), "{after:?} of {before:?}");
+}
+
+/// Without sparse inodes chunks may begin at any cluster. One is gone, with all that tells where it began but the log.
+#[test]
+fn a_lost_chunk_begins_where_the_log_made_it() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    make(&image, 64 << 20, &Shape::named("no-feature").words().collect::<Vec<_>>()).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+    for file in 0..400 {
+        // Their blocks lie between the chunks.
+        fs::write(mount.path().join(format!("file {file}")), vec![1; file % 7 * 4096]).unwrap();
+    }
+    mount.unmount().unwrap();
+    let in_use = || -> BTreeSet<u64> {
+        let device = SyncDevice::open_read_only(&image, 0).unwrap();
+        let (_, all) = structures::list(&device).unwrap();
+        let inodes = all.iter().filter(|instance| instance.structure == Structure::Inode);
+        let in_use = inodes.filter(|instance| instance.read(&device).unwrap()[2..4] != [0, 0]);
+        in_use.map(number_of).collect()
+    };
+    let before = in_use();
+    let (geometry, all) = structures::list(&SyncDevice::open_read_only(&image, 0).unwrap()).unwrap();
+    let file = fs::File::options().write(true).open(&image).unwrap();
+    let zero = |instance: &Instance| {
+        let (offset, length) = instance.pieces[0];
+        file.write_all_at(&vec![0; length as usize], offset).unwrap();
+    };
+    let index = [Structure::InodeHeader, Structure::InodeIndex, Structure::FreeInodeIndex];
+    all.iter().filter(|instance| index.contains(&instance.structure)).for_each(zero);
+    // The inodes of chunks that begin between two multiples of 64.
+    let inodes = all.iter().filter(|instance| instance.structure == Structure::Inode);
+    let mut starts: Vec<u64> = Vec::new();
+    for inode in inodes.clone().map(number_of) {
+        if starts.last().is_none_or(|start| inode >= start + 64) {
+            starts.push(inode);
+        }
+    }
+    let odd: Vec<u64> = starts.into_iter().filter(|start| start % 64 != 0).collect();
+    assert!(!odd.is_empty());
+    inodes
+        .filter(|inode| odd.iter().any(|start| (*start..start + 64).contains(&number_of(inode))))
+        .for_each(zero);
+    let staged = repair_image(&image);
+    assert!(staged.remaining.is_empty(), "{odd:?} {:?}", staged.remaining);
+    repair_is_silent(&image).unwrap();
+    let lost: Vec<u64> = before.difference(&in_use()).copied().collect();
+    assert!(lost.is_empty(), "{odd:?} of {}: {lost:?}", geometry.ag_count);
+}
+
+fn number_of(instance: &Instance) -> u64 {
+    match instance.owner {
+        Owner::Inode(number) => number,
+        Owner::Group(_) => unreachable!(),
+    }
 }

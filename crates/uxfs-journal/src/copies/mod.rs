@@ -53,6 +53,8 @@ pub const CHUNK_BYTES: usize = 128;
 
 /// Copies of inodes, and those of blocks, take so much at most.
 const MOST_BYTES: usize = 256 << 20;
+/// Chunks that are remembered.
+const MOST_CHUNKS: usize = 1 << 20;
 
 /// What to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -278,6 +280,8 @@ pub struct LogCopies {
     inodes: BTreeMap<InodeNumber, InodeCopy>,
     /// Where these inodes lie.
     places: BTreeMap<u64, InodeNumber>,
+    /// Chunks that were made: ends by their starts.
+    chunks: BTreeMap<InodeNumber, InodeNumber>,
     sectors: BTreeMap<u64, SectorCopy>,
 }
 
@@ -314,6 +318,15 @@ impl LogCopies {
     /// The newest copy of an inode.
     pub fn inode(&self, number: InodeNumber) -> Option<&InodeCopy> {
         self.inodes.get(&number)
+    }
+
+    /// The first inode of the chunk of an inode, where the log has how it was made, with chunks beside it in larger blocks or alone.
+    pub fn chunk_start(&self, inode: InodeNumber) -> Option<InodeNumber> {
+        let made = self.chunks.range(..=inode).next_back().filter(|(_, end)| inode < **end);
+        made.map(|(start, _)| {
+            let chunk = (inode.get() - start.get()) / u64::from(INODES_PER_CHUNK);
+            InodeNumber::new(start.get() + chunk * u64::from(INODES_PER_CHUNK))
+        })
     }
 
     /// All inodes that were found.
@@ -407,6 +420,15 @@ impl LogCopies {
         let known: Vec<InodeNumber> = self.inodes.range(start..end).map(|(number, _)| *number).collect();
         for number in known {
             self.inodes.remove(&number);
+        }
+        // A part of a sparse chunk says nothing of where that begins. What lay there before is gone.
+        while let Some((other, _)) = self.chunks.range(..end).next_back().filter(|(_, other)| start < **other)
+        {
+            let other = *other;
+            self.chunks.remove(&other);
+        }
+        if count >= INODES_PER_CHUNK && self.chunks.len() < MOST_CHUNKS {
+            self.chunks.insert(start, end);
         }
     }
 }

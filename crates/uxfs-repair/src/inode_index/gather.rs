@@ -296,16 +296,10 @@ impl Search<'_> {
 
     /// The first inode of the chunk that has an inode.
     fn chunk_start(&self, number: AgInode, found: &BTreeMap<AgInode, Seen>) -> AgInode {
-        let geometry = self.volume.geometry();
-        let aligned = number.get() / INODES_PER_CHUNK * INODES_PER_CHUNK;
-        let alignment_inodes = geometry.inode_alignment_blocks << geometry.inodes_per_block_log;
-        if alignment_inodes == 0 || alignment_inodes.is_multiple_of(INODES_PER_CHUNK) {
-            return AgInode::new(aligned);
-        }
         // Chunks begin wherever the alignment lets them: the first one that was found begins one.
         match found.range(..=number).next_back() {
             Some((start, _)) if number.get() - start.get() < INODES_PER_CHUNK => *start,
-            _ => AgInode::new(number.get() / alignment_inodes * alignment_inodes),
+            _ => self.volume.geometry().last_chunk_start(number),
         }
     }
 }

@@ -211,7 +211,7 @@ impl Gathering<'_> {
         let copies = self.copies(&lost, &found);
         for (inode, _) in copies.inodes().filter(|(_, copy)| copy.core().is_some_and(|core| !core.is_free()))
         {
-            self.add_chunk_of(inode, &mut found, &mut lost);
+            self.add_chunk_of((inode, copies.chunk_start(inode)), &mut found, &mut lost);
         }
         self.witnesses = Witnesses::gather(self.volume, copies, &lost, self.sources.scan);
         drop(lost);
@@ -295,16 +295,18 @@ impl Gathering<'_> {
         self.sources.log.map(|log| copies_of(self.volume, log, lost, &unsure)).unwrap_or_default()
     }
 
-    /// Adds the chunk of an inode that the log knows to be in use, where no chunk is known there, and those that are made with it.
+    /// Adds the chunk of an inode that the log knows to be in use, where no chunk is known there, and those that are made with it. It
+    /// begins where the log says, or as late as it can: inodes come in order.
     fn add_chunk_of(
         &mut self,
-        inode: InodeNumber,
+        (inode, logged): (InodeNumber, Option<InodeNumber>),
         found: &mut [ChunksFound],
         lost: &mut BTreeSet<InodeNumber>,
     ) {
         let geometry = self.volume.geometry();
+        let logged = logged.and_then(|start| geometry.split_inode_number(start)).map(|(_, start)| start);
         let Some((group, inode)) = geometry.split_inode_number(inode) else { return };
-        let start = AgInode::new(inode.get() / INODES_PER_CHUNK * INODES_PER_CHUNK);
+        let start = logged.unwrap_or_else(|| geometry.last_chunk_start(inode));
         let end = start.get().saturating_add(INODES_PER_CHUNK);
         let Some(found) = found.get_mut(group.get() as usize).filter(|found| !found.is_sure) else { return };
         let is_known = found.chunks.iter().any(|known| {
@@ -437,7 +439,7 @@ impl Gathering<'_> {
             .collect();
         let taken = Taken::by(files);
         for inode in wanted {
-            let start = AgInode::new(inode.get() / INODES_PER_CHUNK * INODES_PER_CHUNK);
+            let start = geometry.last_chunk_start(inode);
             let chunk = InodeChunk::new(start);
             let end = start.get().saturating_add(INODES_PER_CHUNK);
             let is_known = chunks.iter().any(|known| {
