@@ -54,6 +54,11 @@ impl LostWrites {
         Arc::new(Self { last: self.last.clone(), ..Self::default() })
     }
 
+    /// Whether the log has all changes that came after this one.
+    pub(crate) fn has_all_since(&self, lsn: Lsn) -> bool {
+        self.last.has_all_since(lsn)
+    }
+
     fn add(&self, older: OlderMetadata) {
         let key = (older.structure == Structure::Inode, older.sector.get());
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

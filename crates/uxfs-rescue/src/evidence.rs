@@ -164,7 +164,7 @@ impl Evidence {
             | Action::ExtentMapOverruled { inode, .. }
             | Action::ExtentMapKept { inode, .. }
             | Action::ExtentMap { inode, fork: Fork::Attribute, .. } => (inode, State::Inferred),
-            Action::OlderKept { inode, .. } => (inode, State::PerhapsOlder),
+            Action::OlderKept { inode, .. } | Action::InodePerhapsOlder { inode } => (inode, State::PerhapsOlder),
             Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => (inode, State::Partial),
             Action::ExtentMap { inode, .. }
             | Action::ExtentsWritten { inode }
@@ -255,7 +255,7 @@ impl Evidence {
 }
 
 /// The inode that keeps a name against another one: that the name is its own is a guess.
-fn state_of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
+fn of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
     match because {
         Some(Rejection::OtherInode { kept, kept_by, .. }) => {
             (*kept_by != Strength::Both).then_some((*kept, State::Inferred))
@@ -273,9 +273,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | A::NameAdded { inode, .. }
         | A::NameFromBlock { inode, .. }
         | A::LostAndFound { inode, .. } => Some((*inode, State::Inferred)),
-        A::NameRemoved { because, .. } | A::ParentPointerRemoved { because, .. } => {
-            state_of_kept(because.as_ref())
-        }
+        A::NameRemoved { because, .. } | A::ParentPointerRemoved { because, .. } => of_kept(because.as_ref()),
         A::PrimarySuperblock
         | A::SuperblockFromLog
         | A::SuperblockInferred { .. }
@@ -297,6 +295,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | A::BigTimes { .. }
         | A::BlockMoved { .. }
         | A::OlderKept { .. }
+        | A::InodePerhapsOlder { .. }
         | A::InodeChecksum { .. }
         | A::InodeLsn { .. }
         | A::InodeShares { .. }

@@ -72,6 +72,10 @@ pub struct LastLogged {
     inodes: HashMap<InodeNumber, LoggedInode>,
     /// By the first 512-byte unit.
     blocks: HashMap<u64, LoggedBlock>,
+    /// Of the oldest record.
+    oldest: Option<Lsn>,
+    /// Records in between cannot be read.
+    has_gaps: bool,
 }
 
 impl LastLogged {
@@ -98,18 +102,26 @@ impl LastLogged {
             is_too_much: false,
             inode: vec![0; geometry.inode_size()],
         };
-        while let Some(read) = listing.next_with(|record, assembler| feed(record, assembler, &mut collector))
-        {
+        while let Some(read) = listing.next_with(|record, assembler| {
+            collector.last.oldest.get_or_insert(record.header.lsn());
+            feed(record, assembler, &mut collector);
+        }) {
             if let Err(JournalError::Io(error)) = read {
                 return Err(error.into());
             }
         }
+        collector.last.has_gaps = listing.gaps() > 0;
         Ok(if collector.is_too_much { Self::default() } else { collector.last })
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.inodes.is_empty() && self.blocks.is_empty()
+    }
+
+    /// Whether the log has all changes that came after this one.
+    pub fn has_all_since(&self, lsn: Lsn) -> bool {
+        !self.has_gaps && self.oldest.is_some_and(|oldest| oldest <= lsn)
     }
 
     /// The last change of an inode.

@@ -257,6 +257,11 @@ pub enum Action {
         /// Where it lies.
         sector: Sector,
     },
+    /// Inodes beside this one missed a write, and the log does not have all changes since: it may have missed the same write.
+    InodePerhapsOlder {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// A field of a block whose checksum is right gets the value that others tell.
     BlockField {
         /// What it is.

@@ -51,6 +51,17 @@ impl Action {
         }
     }
 
+    /// The inode that this action keeps, sets or gives up, if it is about the whole of one.
+    pub(super) const fn known_inode(&self) -> Option<InodeNumber> {
+        match self {
+            Self::ExtentMapKept { inode, .. }
+            | Self::FreeInode { inode }
+            | Self::OlderKept { inode, .. }
+            | Self::UnlinkedFreed { inode } => Some(*inode),
+            _ => self.rebuilt_inode(),
+        }
+    }
+
     /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
     pub fn missing_witness(&self) -> Option<&'static str> {
         Some(match self {
@@ -81,7 +92,9 @@ impl Action {
             | Self::InodeTimes { .. }
             | Self::SizeOfSpecialFile { .. }
             | Self::SuperblockFields => "a copy of a field: it has a neutral value",
-            Self::OlderKept { .. } => "what an inode or block lost with a write: the log has overwritten it",
+            Self::OlderKept { .. } | Self::InodePerhapsOlder { .. } => {
+                "what an inode or block lost with a write: the log has overwritten it"
+            }
             Self::InodeLost { .. } => {
                 "an entry, a parent pointer or a record of blocks of an inode: it is lost"
             }

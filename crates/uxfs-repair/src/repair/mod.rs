@@ -20,6 +20,7 @@
 //! | [`bit_flips`] | structures with a few changed bits |
 //! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
+//! | [`doubts`] | what was kept and may be older |
 //! | [`identity`] | whose a block of a file is |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
@@ -52,10 +53,7 @@ use uxfs_block::{
     ranges::RangeSet,
 };
 use uxfs_engine::options::MountOptions;
-use uxfs_format::{
-    inode::Fork,
-    units::{InodeNumber, Lsn, Sector},
-};
+use uxfs_format::units::{InodeNumber, Lsn, Sector};
 use uxfs_volume::{
     error::Result,
     inode::scan::ScanOptions,
@@ -81,6 +79,7 @@ pub mod action;
 mod bit_flips;
 mod block_fields;
 mod conflicts;
+mod doubts;
 pub(crate) mod identity;
 mod log;
 pub(crate) mod log_copies;
@@ -105,6 +104,7 @@ pub(crate) mod work;
 
 use action::Action;
 use bit_flips::{Asked, BitFlips};
+use doubts::Doubts;
 use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
 use signature::{Signature, sum_of};
@@ -173,7 +173,7 @@ pub fn repair_with_progress(
         unread: BTreeSet::new(),
         given_up: BTreeSet::new(),
         undecided_maps: Undecided::new(),
-        perhaps_older: BTreeSet::new(),
+        doubts: Doubts::default(),
         bit_flips: BitFlips::default(),
         unproved: BTreeSet::new(),
         unsettled: BTreeSet::new(),
@@ -241,8 +241,7 @@ struct Repair<'r> {
     given_up: BTreeSet<InodeNumber>,
     /// Extent maps that stay although the reverse map contradicts them.
     undecided_maps: Undecided,
-    /// Inodes of which blocks were free in a check, and that may be older than the free space.
-    perhaps_older: BTreeSet<InodeNumber>,
+    doubts: Doubts,
     bit_flips: BitFlips,
     /// Inodes that were kept with a wrong checksum.
     unproved: BTreeSet<InodeNumber>,
@@ -335,7 +334,7 @@ impl<'r> Repair<'r> {
         self.findings.get_or_insert(signature.count);
         work.sort();
         work.judge_log();
-        self.perhaps_older.extend(work.perhaps_older());
+        self.doubts.add(&work, geometry);
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
@@ -585,13 +584,7 @@ impl<'r> Repair<'r> {
     }
 
     fn finish(mut self, remaining: Vec<Finding>) -> Staged {
-        let rebuilt: BTreeSet<InodeNumber> = self.actions.iter().filter_map(Action::rebuilt_inode).collect();
-        let kept = self.perhaps_older.difference(&rebuilt).map(|inode| (*inode, false));
-        self.undecided_maps.extend(kept);
-        self.actions.extend(self.undecided_maps.iter().map(|(inode, is_attribute_fork)| {
-            let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
-            Action::ExtentMapKept { inode: *inode, fork }
-        }));
+        self.add_doubts();
         loss::forget_made_again(&mut self.actions);
         let findings = self.findings.unwrap_or(0);
         Staged { overlay: self.overlay, filled: self.filled, actions: self.actions, findings, remaining }

@@ -165,6 +165,14 @@ impl Work {
         self.in_free_space.iter().filter(is_doubtful).map(|(inode, ..)| *inode)
     }
 
+    /// Inodes that are older than the log says.
+    pub fn older_inodes(&self) -> impl Iterator<Item = InodeNumber> + '_ {
+        self.older.iter().filter_map(|older| match older.owner {
+            MetadataOwner::Inode(inode) if older.structure == Structure::Inode => Some(inode),
+            _ => None,
+        })
+    }
+
     /// Whether names or attributes have to be rebuilt.
     pub fn has_name_work(&self) -> bool {
         self.names || !self.directories.is_empty() || !self.attributes.is_empty()

@@ -1,5 +1,5 @@
 //! Whether an inode missed a write. It is sound then and agrees with itself, but says what was true before: the blocks that it has alone
-//! are free, those that the reverse map has alone are not and nobody else says to have them, and all leaves to which the change must have
+//! are free, those that the reverse map has alone are not and no other inode has them, and all leaves to which the change must have
 //! gone are newer than the inode.
 
 use std::collections::{BTreeMap, BTreeSet};

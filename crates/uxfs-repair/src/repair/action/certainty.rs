@@ -85,6 +85,7 @@ impl Action {
             | Self::Group { .. }
             | Self::BigTimes { .. }
             | Self::OlderKept { .. }
+            | Self::InodePerhapsOlder { .. }
             | Self::InodeChecksum { .. }
             | Self::InodeLsn { .. }
             | Self::InodeShares { .. }
@@ -166,6 +167,9 @@ impl Action {
 
     fn alternative_of_inode(&self) -> Option<String> {
         Some(match self {
+            Self::InodePerhapsOlder { .. } => {
+                "it missed that write too: its blocks, size, times and attributes were others".into()
+            }
             Self::InodeChecksum { .. } => {
                 "a field changed after the checksum was made; no copy tells which".into()
             }

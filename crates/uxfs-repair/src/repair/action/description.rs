@@ -188,6 +188,7 @@ impl Action {
     fn description_of_inode(&self) -> Description {
         use {ObjectKind as O, Rule as R, Witness as W};
         match self {
+            Self::InodePerhapsOlder { .. } => of("inode_perhaps_older", O::Inode, W::None, R::LostWrite),
             Self::InodeChecksum { .. } => of("inode_checksum", O::Inode, W::Inode, R::InodeChecksum),
             Self::InodeRebuilt { source, .. } => {
                 let witness = match source {

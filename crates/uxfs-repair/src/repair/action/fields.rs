@@ -151,6 +151,7 @@ impl Action {
         let mut put = |name, value: Value| fields.push((name, value));
         match self {
             Self::InodeChecksum { inode }
+            | Self::InodePerhapsOlder { inode }
             | Self::FilePartial { inode }
             | Self::FreeInode { inode }
             | Self::InodeTimes { inode }
@@ -208,10 +209,6 @@ impl Action {
                 put("attributes", (*attributes).into());
                 put("is_any_lost", (*is_any_lost).into());
             }
-            Self::AccessList { inode, removed } => {
-                put("inode", (*inode).into());
-                put("removed", (*removed).into());
-            }
             _ => return self.fields_of_name(),
         }
         fields
@@ -221,6 +218,10 @@ impl Action {
         let mut fields = Fields::new();
         let mut put = |name, value: Value| fields.push((name, value));
         match self {
+            Self::AccessList { inode, removed } => {
+                put("inode", (*inode).into());
+                put("removed", (*removed).into());
+            }
             Self::Directory { inode, names, from_parent_pointers, removed, is_any_unread } => {
                 put("inode", (*inode).into());
                 put("names", (*names).into());

@@ -3,7 +3,7 @@
 use super::Action;
 
 /// The word for programs, and the words for people.
-const WORDS: [(&str, &str); 64] = [
+const WORDS: [(&str, &str); 65] = [
     ("superblock_from_copy", "primary superblocks written from a secondary one"),
     ("superblock_from_log", "primary superblocks written from the log"),
     ("superblock_inferred", "primary superblocks inferred from other structures"),
@@ -27,6 +27,7 @@ const WORDS: [(&str, &str); 64] = [
     ("older_kept", "structures kept although the log has had newer ones"),
     ("block_field", "blocks with a corrected field"),
     ("block_checksum", "blocks kept although their checksum is wrong"),
+    ("inode_perhaps_older", "inodes kept although others beside them missed a write"),
     ("inode_checksum", "inodes kept although their checksum is wrong"),
     ("inode_rebuilt", "inodes recreated"),
     ("inode_lost", "inodes given up"),

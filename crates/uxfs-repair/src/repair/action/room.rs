@@ -35,7 +35,7 @@ rooms! {
     /// Structures with a checksum, mostly blocks of files.
     Block: BitFlippedBack, ProvedByChecksum, BlockFromLog, BlockMoved, OlderKept, BlockField, BlockChecksum;
     /// Whole inodes.
-    Inode: InodeChecksum, InodeRebuilt, InodeLost, FreeInode, FilePartial, SymlinkLost, RealtimeInode, UnlinkedFreed;
+    Inode: InodePerhapsOlder, InodeChecksum, InodeRebuilt, InodeLost, FreeInode, FilePartial, SymlinkLost, RealtimeInode, UnlinkedFreed;
     /// Fields of inodes.
     InodeField: InodeMended, InodeUnproved, InodeFlags, InodeTimes, BigTimes, InodeLsn, InodeShares, DirectorySize, SymlinkSize, SizeOfSpecialFile, InodeBlocks,
         LinkCount, MetadataFlags;

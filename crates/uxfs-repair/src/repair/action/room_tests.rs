@@ -57,6 +57,7 @@ fn of_blocks_and_forks() -> Vec<Action> {
         Action::BlockFromLog { structure, inode, sector },
         Action::BlockMoved { structure, inode, sector, from: Sector::new(99) },
         Action::OlderKept { structure, inode, sector },
+        Action::InodePerhapsOlder { inode },
         Action::BlockField { structure, inode, sector, removed: 1, guessed: 0 },
         Action::BlockChecksum { structure, inode, sector },
         Action::ExtentMap { inode, fork, extents: 4 },

@@ -171,6 +171,9 @@ impl Action {
 
     fn write_of_inode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::InodePerhapsOlder { inode } => {
+                write!(f, "keep inode {inode}, although inodes beside it missed a write")
+            }
             Self::InodeChecksum { inode } => {
                 write!(f, "keep inode {inode}, which is sound but for its checksum")
             }
