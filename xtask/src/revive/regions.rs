@@ -256,6 +256,10 @@ fn group_range(geometry: &Geometry, group: u32) -> Range<u64> {
     start..(start + length).min(geometry.data_size_bytes())
 }
 
+fn one(range: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(range).collect()
+}
+
 fn ranges(place: Where, damage: &mut Damage<'_>, scene: &Scene<'_>) -> Vec<Range<u64>> {
     let geometry = &scene.objects.geometry;
     let size = geometry.data_size_bytes();
@@ -270,17 +274,17 @@ fn ranges(place: Where, damage: &mut Damage<'_>, scene: &Scene<'_>) -> Vec<Range
             let units = (0..size / bytes).skip(first as usize).step_by(period as usize);
             units.map(|unit| unit * bytes..(unit + 1) * bytes).collect()
         }
-        Where::Log => vec![log],
-        Where::HalfOfLog => vec![log.start.midpoint(log.end)..log.end],
-        Where::FirstHalf => vec![0..size / 2],
-        Where::SecondHalf => vec![size / 2..size],
-        Where::Header => vec![0..LUKS_HEADER_BYTES.min(size)],
+        Where::Log => one(log),
+        Where::HalfOfLog => one(log.start.midpoint(log.end)..log.end),
+        Where::FirstHalf => one(0..size / 2),
+        Where::SecondHalf => one(size / 2..size),
+        Where::Header => one(0..LUKS_HEADER_BYTES.min(size)),
         Where::Group => {
             let groups: Vec<u32> = (1..geometry.ag_count).collect();
             let group = damage.choose(&groups, 1).first().copied().unwrap_or(0);
-            vec![group_range(geometry, group)]
+            one(group_range(geometry, group))
         }
-        Where::GroupZero => vec![group_range(geometry, 0)],
+        Where::GroupZero => one(group_range(geometry, 0)),
         Where::AllHeaders => {
             let headers = 4 * u64::from(geometry.sector_size_bytes);
             let start = |group| group_range(geometry, group).start;
@@ -343,8 +347,7 @@ fn fill(damage: &mut Damage<'_>, scene: &Scene<'_>, range: Range<u64>, source: S
 }
 
 fn fill_with_text(bytes: &mut [u8], start: u64) {
-    let mut line = start;
-    for chunk in bytes.chunks_mut(64) {
+    for (line, chunk) in (start..).zip(bytes.chunks_mut(64)) {
         let text = format!(
             "Nov 29 {:02}:{:02}:07 host kernel: [{line:14}] nothing to be seen here......\n",
             line % 24,
@@ -352,7 +355,6 @@ fn fill_with_text(bytes: &mut [u8], start: u64) {
         );
         let length = chunk.len().min(text.len());
         chunk[..length].copy_from_slice(&text.as_bytes()[..length]);
-        line += 1;
     }
 }
 
