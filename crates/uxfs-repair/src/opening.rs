@@ -182,7 +182,7 @@ fn open_log(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, opened: Ope
         Err(error) => Ok(opened.with(Finding::of_error(error.into()))),
         // A log that was never written begins there.
         Ok(LogState::Empty) => Ok(opened.with(Finding::LogUnwritten).begin_log_at(Lsn::from_parts(1, 0))),
-        Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.head).compare_with_log(options)),
+        Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.newest).compare_with_log(options)),
         Ok(LogState::Dirty(_)) => recover(device, options, opened),
     }
 }
@@ -235,9 +235,10 @@ impl Opened {
         self
     }
 
-    /// From now on metadata ahead of the log is a finding.
-    fn begin_log_at(self, head: Lsn) -> Self {
-        match self.volume.begin_log_at(head) {
+    /// From now on metadata with a greater number is a finding. It is that of the newest record: Linux lets the number pass that the next
+    /// record will have, `xfs_repair` does not. What recovery finishes has that number.
+    fn begin_log_at(self, newest: Lsn) -> Self {
+        match self.volume.begin_log_at(newest) {
             Ok(()) => self,
             Err(error) => self.with(Finding::of_error(error)),
         }

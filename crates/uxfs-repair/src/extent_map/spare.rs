@@ -2,7 +2,11 @@
 
 use std::{cell::RefCell, collections::VecDeque};
 
-use uxfs_format::units::{AgBlock, AgNumber, FsBlock};
+use uxfs_format::{
+    checksum,
+    seal::{checksum_offset_of, own_sector, structure_of},
+    units::{AgBlock, AgNumber, FsBlock},
+};
 use uxfs_volume::volume::Volume;
 
 use crate::{repair::stage::Stage, reverse_map::read::visit_group};
@@ -10,8 +14,8 @@ use crate::{repair::stage::Stage, reverse_map::read::visit_group};
 /// Free blocks of one group that are kept in memory.
 const MOST_BLOCKS: usize = 4096;
 
-/// Returns free blocks from the free space btrees, none that the stage has given to an extent map before. The groups are rebuilt
-/// afterwards.
+/// Returns free blocks from the free space btrees: none that the stage has given to an extent map before, that the reverse map gives to an
+/// owner, or that holds metadata. The groups are rebuilt afterwards.
 pub(crate) struct SpareBlocks<'v> {
     volume: &'v Volume,
     state: RefCell<State>,
@@ -39,7 +43,7 @@ impl<'v> SpareBlocks<'v> {
         let mut state = self.state.borrow_mut();
         loop {
             if let Some(block) = state.blocks.pop_front() {
-                if stage.take_for_map(block) {
+                if !holds_metadata(stage, block) && stage.take_for_map(block) {
                     return Some(block);
                 }
                 continue;
@@ -72,6 +76,19 @@ impl<'v> SpareBlocks<'v> {
         });
         blocks.into_iter().filter_map(|block| geometry.fs_block(group, AgBlock::new(block))).collect()
     }
+}
+
+/// Whether a block holds a sound structure of this place: free space and reverse map that are older than the rest do not know it.
+fn holds_metadata(stage: &Stage, block: FsBlock) -> bool {
+    let geometry = stage.geometry();
+    let Some(sector) = geometry.sector_of_block(block) else { return true };
+    let mut bytes = vec![0; geometry.block_size()];
+    if stage.read_at(sector, &mut bytes).is_err() {
+        return true;
+    }
+    let checksum = structure_of(&bytes, geometry).and_then(checksum_offset_of);
+    own_sector(&bytes, geometry) == Some(sector)
+        && checksum.is_some_and(|offset| checksum::check(&bytes, offset).is_ok())
 }
 
 #[cfg(test)]
