@@ -40,8 +40,8 @@ use crate::{
 };
 
 /// Rebuilds the extent maps among those of `inodes` that the reverse map is believed against. `log` is the device with the log as it
-/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum; `older_groups`: groups whose reverse
-/// maps do not say all. `undecided` gets the forks of which nothing tells. Gives whether there were any.
+/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum; `rebuilt`: those that this
+/// repair has set itself, whose age tells nothing; `older_groups`: groups whose reverse maps do not say all. `undecided` gets the forks of which nothing tells. Gives whether there were any.
 ///
 /// # Errors
 /// The device.
@@ -49,7 +49,7 @@ pub(crate) fn follow_reverse_map(
     volume: &Volume,
     stage: &Stage,
     log: Option<&dyn BlockDevice>,
-    (inodes, unproved, older_groups): (&BTreeSet<InodeNumber>, &BTreeSet<InodeNumber>, &BTreeSet<AgNumber>),
+    (inodes, unproved, rebuilt, older_groups): Asked<'_>,
     actions: &mut Vec<Action>,
     undecided: &mut Undecided,
 ) -> Result<bool> {
@@ -67,7 +67,7 @@ pub(crate) fn follow_reverse_map(
     let copies = find_copies(&questions, log, volume.geometry());
     let free = FreeBlocks::of(volume, &questions);
     let counts = BlockCounts::of(volume, &questions);
-    let ages = LeafAges::of(volume, &questions, older_groups);
+    let ages = LeafAges::of(volume, &questions, (rebuilt, older_groups));
     for question in questions {
         let copy = copies.inode(question.inode.number);
         let by = match question.decide(volume, stage, copy, (&free, &counts, &ages)) {
@@ -80,6 +80,8 @@ pub(crate) fn follow_reverse_map(
             }
         };
         let Question { inode, fork, owned, .. } = question;
+        // The other fork may have been changed in the stage.
+        let Some(inode) = staged_inode(stage, inode.number)? else { continue };
         if let Some(written) = write_fork(&spare, stage, &inode, fork, owned, true)? {
             undecided.remove(&(inode.number, fork == Fork::Attribute));
             let (inode, extents) = (inode.number, written.extents);
@@ -91,6 +93,10 @@ pub(crate) fn follow_reverse_map(
     }
     Ok(actions.len() > before)
 }
+
+/// Inodes that are asked about, that were kept with a wrong checksum, that were set by this repair; groups.
+type Asked<'a> =
+    (&'a BTreeSet<InodeNumber>, &'a BTreeSet<InodeNumber>, &'a BTreeSet<InodeNumber>, &'a BTreeSet<AgNumber>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {

@@ -512,11 +512,12 @@ impl<'r> Repair<'r> {
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
         let log = self.log();
+        let rebuilt = self.actions.iter().filter_map(Action::rebuilt_inode).collect();
         if contradicted::follow_reverse_map(
             volume,
             stage,
             log,
-            (&work.contradicted_maps, &self.unsettled, &work.older_groups),
+            (&work.contradicted_maps, &self.unsettled, &rebuilt, &work.older_groups),
             &mut self.actions,
             &mut self.undecided_maps,
         )? {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uxfs_format::{
     btree::block_header::BlockHeader,
     geometry::Geometry,
-    units::{AgNumber, FsBlock, Lsn},
+    units::{AgNumber, FsBlock, InodeNumber, Lsn},
 };
 use uxfs_volume::volume::Volume;
 
@@ -19,14 +19,21 @@ use crate::btree::visit_sound_blocks;
 pub(super) struct LeafAges {
     /// Of each group whose reverse map is whole: from a block of the file system on, to the next one here.
     groups: BTreeMap<AgNumber, BTreeMap<u64, Lsn>>,
+    /// Inodes that are as old as the repair.
+    rebuilt: BTreeSet<InodeNumber>,
 }
 
 impl LeafAges {
-    /// Of the groups that these questions are about; of `older_groups` nothing is known.
-    pub fn of(volume: &Volume, questions: &[Question], older_groups: &BTreeSet<AgNumber>) -> Self {
+    /// Of the groups that these questions are about; of `older_groups`, and of inodes that this repair has set, nothing is
+    /// known.
+    pub fn of(
+        volume: &Volume,
+        questions: &[Question],
+        (rebuilt, older_groups): (&BTreeSet<InodeNumber>, &BTreeSet<AgNumber>),
+    ) -> Self {
         let geometry = volume.geometry();
-        let mut ages = Self::default();
-        for question in questions {
+        let mut ages = Self { rebuilt: rebuilt.clone(), ..Self::default() };
+        for question in questions.iter().filter(|question| !rebuilt.contains(&question.inode.number)) {
             for run in question.contested() {
                 let Some((group, _)) = geometry.split_fs_block(FsBlock::new(run.start)) else { continue };
                 if !ages.groups.contains_key(&group) && !older_groups.contains(&group) {
@@ -47,6 +54,7 @@ impl LeafAges {
         let inode = Lsn::new(question.inode.core.lsn.get());
         // Offline tools leave 0.
         inode != Lsn::new(0)
+            && !self.rebuilt.contains(&question.inode.number)
             && blocks_without(&question.mapped, &question.told).iter().all(|run| free.has_all_of(run))
             && counts.agree(question, geometry)
             && question.contested().all(|run| {
