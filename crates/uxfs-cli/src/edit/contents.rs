@@ -13,7 +13,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::create::NewFile,
+    operations::{create::NewFile, set_attributes::AttributeChanges},
 };
 use uxfs_source::content::{Content, OpenFile};
 use uxfs_volume::error::{Error, OperationError};
@@ -135,6 +135,12 @@ pub fn replace(
         Err(error) => return Err(error.into()),
     };
     swap(filesystem, &fresh, file)?;
+    if filesystem.stat(file)?.size_bytes == 0 {
+        // Exchanging two empty files changes nothing, but O_TRUNC sets the times.
+        let modification_time = now(filesystem).time;
+        let changes = AttributeChanges { modification_time, ..AttributeChanges::default() };
+        filesystem.set_attributes(file, &changes).map_err(explained)?;
+    }
     if has_capability {
         filesystem.remove_xattr(file, CAPABILITY)?;
     }
