@@ -155,7 +155,15 @@ impl TestImage {
 
     /// Opens it for changes in bulk mode.
     pub fn mount_bulk(&self) -> FileSystem {
-        self.mount_bulk_with_cache(64 * MEBIBYTE)
+        self.try_mount_bulk().unwrap()
+    }
+
+    /// As [`mount_bulk`](Self::mount_bulk), for an image that may be damaged.
+    ///
+    /// # Errors
+    /// Those of the mount.
+    pub fn try_mount_bulk(&self) -> Result<FileSystem> {
+        mount_bulk(&self.path, &mount_options(64 * MEBIBYTE))
     }
 
     /// With little memory, changed blocks are written back and read again all the time.
