@@ -98,9 +98,8 @@ fn a_lost_chunk_begins_where_the_log_made_it() {
     let in_use = || -> BTreeSet<u64> {
         let device = SyncDevice::open_read_only(&image, 0).unwrap();
         let (_, all) = structures::list(&device).unwrap();
-        let inodes = all.iter().filter(|instance| instance.structure == Structure::Inode);
-        let in_use = inodes.filter(|instance| instance.read(&device).unwrap()[2..4] != [0, 0]);
-        in_use.map(number_of).collect()
+        let in_use = all.iter().filter(|instance| instance.read(&device).unwrap()[2..4] != [0, 0]);
+        in_use.filter_map(number_of).collect()
     };
     let before = in_use();
     let (geometry, all) = structures::list(&SyncDevice::open_read_only(&image, 0).unwrap()).unwrap();
@@ -112,18 +111,16 @@ fn a_lost_chunk_begins_where_the_log_made_it() {
     let index = [Structure::InodeHeader, Structure::InodeIndex, Structure::FreeInodeIndex];
     all.iter().filter(|instance| index.contains(&instance.structure)).for_each(zero);
     // The inodes of chunks that begin between two multiples of 64.
-    let inodes = all.iter().filter(|instance| instance.structure == Structure::Inode);
     let mut starts: Vec<u64> = Vec::new();
-    for inode in inodes.clone().map(number_of) {
+    for inode in all.iter().filter_map(number_of) {
         if starts.last().is_none_or(|start| inode >= start + 64) {
             starts.push(inode);
         }
     }
     let odd: Vec<u64> = starts.into_iter().filter(|start| start % 64 != 0).collect();
     assert!(!odd.is_empty());
-    inodes
-        .filter(|inode| odd.iter().any(|start| (*start..start + 64).contains(&number_of(inode))))
-        .for_each(zero);
+    let is_lost = |inode: u64| odd.iter().any(|start| (*start..start + 64).contains(&inode));
+    all.iter().filter(|instance| number_of(instance).is_some_and(is_lost)).for_each(zero);
     let staged = repair_image(&image);
     assert!(staged.remaining.is_empty(), "{odd:?} {:?}", staged.remaining);
     repair_is_silent(&image).unwrap();
@@ -131,9 +128,10 @@ fn a_lost_chunk_begins_where_the_log_made_it() {
     assert!(lost.is_empty(), "{odd:?} of {}: {lost:?}", geometry.ag_count);
 }
 
-fn number_of(instance: &Instance) -> u64 {
-    match instance.owner {
-        Owner::Inode(number) => number,
-        Owner::Group(_) => unreachable!(),
+/// The number of an inode; `None` for anything else.
+fn number_of(instance: &Instance) -> Option<u64> {
+    match (instance.structure, instance.owner) {
+        (Structure::Inode, Owner::Inode(number)) => Some(number),
+        _ => None,
     }
 }

@@ -417,10 +417,7 @@ fn a_copy_before_damaged_records_of_the_log_is_a_guess() {
 #[test]
 fn a_number_that_the_next_record_will_have_is_ahead_of_the_log() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let Images { _folder, sound, image } = Images::new();
-    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
-    first_round(mount.path());
-    mount.unmount().unwrap();
+    let Images { _folder, sound, image } = Images::filled();
     let (geometry, _) = structures::list(&open(&sound)).unwrap();
     let number = |log: &[u8], at: usize, length: usize| {
         log[at..at + length].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -485,6 +482,15 @@ impl Images {
         make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
         Self { _folder: folder, sound, image }
     }
+
+    /// With what the first round makes.
+    fn filled() -> Self {
+        let images = Self::new();
+        let mount = LoopMount::new(&images.sound, Access::ReadWrite).unwrap();
+        first_round(mount.path());
+        mount.unmount().unwrap();
+        images
+    }
 }
 
 fn empty(path: &Path) {
@@ -496,10 +502,7 @@ fn empty(path: &Path) {
 #[test]
 fn a_group_that_is_made_anew_twice_writes_over_nothing() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let Images { _folder, sound, image } = Images::new();
-    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
-    first_round(mount.path());
-    mount.unmount().unwrap();
+    let Images { _folder, sound, image } = Images::filled();
     let maps = objects(&sound).into_iter().filter(|(instance, _)| instance.structure == Structure::ExtentMap);
     for (instance, bytes) in maps {
         sparse::copy(&sound, &image).unwrap();

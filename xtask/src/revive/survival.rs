@@ -181,16 +181,13 @@ pub fn compare(truth: &Tree, found: &Tree, known: &Known) -> Survival {
         survival.changed += 1;
         let is_unreadable = is_unreadable(&now.details);
         survival.unreadable += usize::from(is_unreadable);
-        if !is_unreadable && (differences.contents || differences.kind) {
-            let is_silent = survival.add_wrong(item, known);
-            if is_silent {
-                survival.tell(path, "other contents, and nothing tells", b"");
-                survival.only_times += usize::from(!differences.any_but_times());
-                continue;
-            }
-        }
+        let is_wrong = !is_unreadable && (differences.contents || differences.kind);
+        let is_silent = is_wrong && survival.add_wrong(item, known);
         survival.only_times += usize::from(!differences.any_but_times());
-        survival.tell(path, &differences.words(), b"");
+        match is_silent {
+            true => survival.tell(path, "other contents, and nothing tells", b""),
+            false => survival.tell(path, &differences.words(), b""),
+        }
     }
     let mut elsewhere = Elsewhere::new(truth, found);
     for (path, item) in missing {

@@ -2,8 +2,8 @@
 //!
 //! Where an option says so, they come from the path: the real one, for a policy knows `/usr/lib/x` and not `/lib/x`. Else a copy
 //! that keeps attributes keeps the label of its source, and no other file has one: which label Linux would give depends on the
-//! loaded policy and on the program, which are not here. A file without a label in a tree of labelled ones may keep a system
-//! from starting, so that is told, once.
+//! loaded policy and on the program, which are not here. An unlabelled file in a labelled tree can keep a system from booting,
+//! so uxfs warns once.
 
 use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_source::entry::SELINUX_LABEL;
@@ -46,8 +46,8 @@ impl Session {
         self.labelling = Labelling { usual, is_told, ..Labelling::default() };
     }
 
-    /// The label of a new file at this place, if one is asked for. If none is, and the file brings none itself, that is told where
-    /// its directory has one.
+    /// The label requested for a new file at this place. If no option asks for labels and the file brings none, warns if the directory
+    /// is labelled.
     ///
     /// # Errors
     /// Damage; the device; the expressions of the labels take too much memory.
@@ -90,7 +90,7 @@ impl Session {
             Rules::None => None,
             Rules::Fixed(label) => Some(label.clone()),
             Rules::ByPath(labels, _) => {
-                labels.label_of_letter(path, letter(file_type))?.map(|label| [label, b"\0"].concat())
+                labels.label_of_letter(path, file_type.letter())?.map(|label| [label, b"\0"].concat())
             }
         };
         self.labelling.counts.0 += 1;
@@ -192,17 +192,4 @@ fn push(path: &mut Vec<u8>, name: &[u8]) {
         path.push(b'/');
     }
     path.extend_from_slice(name);
-}
-
-/// The letter by which `file_contexts` tells file types apart.
-fn letter(file_type: FileType) -> u8 {
-    match file_type {
-        FileType::Directory => b'd',
-        FileType::SymbolicLink => b'l',
-        FileType::CharacterDevice => b'c',
-        FileType::BlockDevice => b'b',
-        FileType::Fifo => b'p',
-        FileType::Socket => b's',
-        _ => b'-',
-    }
 }

@@ -42,6 +42,19 @@ impl FileType {
         })
     }
 
+    /// The first character of `ls -l`.
+    pub const fn letter(self) -> u8 {
+        match self {
+            Self::Fifo => b'p',
+            Self::CharacterDevice => b'c',
+            Self::Directory => b'd',
+            Self::BlockDevice => b'b',
+            Self::Regular => b'-',
+            Self::SymbolicLink => b'l',
+            Self::Socket => b's',
+        }
+    }
+
     /// The type bits of a mode.
     pub const fn mode_bits(self) -> u16 {
         match self {
@@ -80,19 +93,6 @@ impl FileType {
             Self::Fifo => 5,
             Self::Socket => 6,
             Self::SymbolicLink => 7,
-        }
-    }
-
-    /// The first character of `ls -l`.
-    pub const fn letter(self) -> char {
-        match self {
-            Self::Regular => '-',
-            Self::Directory => 'd',
-            Self::CharacterDevice => 'c',
-            Self::BlockDevice => 'b',
-            Self::Fifo => 'p',
-            Self::Socket => 's',
-            Self::SymbolicLink => 'l',
         }
     }
 

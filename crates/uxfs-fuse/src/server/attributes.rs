@@ -247,9 +247,8 @@ fn is_due(access_times: AccessTimes, times: [Timestamp; 3], now: Timestamp) -> b
     }
 }
 
-/// The caller, as one who changes a file that may lose its set-id bits. A user of whom it is not known that the group of the file is one of
-/// theirs is a stranger: the kernel tells the first group alone. Set-group-ID without group execute gives nothing, so taking it away is the
-/// safe side.
+/// Whether the caller counts as a member of the file's group when a change clears set-id bits. The kernel passes only the primary group, so a
+/// member by a supplementary group counts as a stranger. That is the safe side: set-group-ID without group execute has no effect.
 fn writer(settings: &Settings, caller: Caller, inode: &InodeHandle) -> Writer {
     let shown_group = settings.shown_owner.group_id.unwrap_or_else(|| inode.read().core.gid.get());
     match caller.user_id == 0 || caller.group_id == shown_group {

@@ -39,9 +39,13 @@ use crate::{
     },
 };
 
-/// Rebuilds the extent maps among those of `inodes` that the reverse map is believed against. `log` is the device with the log as it
-/// was found, where its copies may be used; `unproved`: inodes that were kept with a wrong checksum; `rebuilt`: those that this
-/// repair has set itself, whose age tells nothing; `older_groups`: groups whose reverse maps do not say all. `undecided` gets the forks of which nothing tells. Gives whether there were any.
+/// Rebuilds the extent maps of `inodes` for which the reverse map is believed. Returns whether there were any.
+///
+/// - `log`: the device with the log as it was found, if copies in it may be used
+/// - `unproved`: inodes that were kept with a wrong checksum
+/// - `rebuilt`: inodes that this repair has written; their age is no evidence
+/// - `older_groups`: groups whose reverse maps are incomplete
+/// - `undecided` receives the forks that no witness decides
 ///
 /// # Errors
 /// The device.
@@ -198,7 +202,7 @@ impl Question {
         volume: &Volume,
         stage: &Stage,
         copy: Option<&InodeCopy>,
-        (free, counts, ages): (&FreeBlocks, &BlockCounts, &LeafAges),
+        (free, counts, ages): (&FreeBlocks, &BlockCounts, &LeafAges<'_>),
     ) -> Option<(MapWitness, Side)> {
         let is_counted = only_one(self.mapped_blocks == self.counted_blocks, self.is_told_whole());
         let is_older = || ages.is_inode_older(self, (free, counts), volume.geometry());

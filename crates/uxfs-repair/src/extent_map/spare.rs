@@ -3,13 +3,15 @@
 use std::{cell::RefCell, collections::VecDeque};
 
 use uxfs_format::{
-    checksum,
-    seal::{checksum_offset_of, own_sector, structure_of},
+    seal::own_sector,
     units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_volume::volume::Volume;
 
-use crate::{repair::stage::Stage, reverse_map::read::visit_group};
+use crate::{
+    repair::{identity::is_sound_at, stage::Stage},
+    reverse_map::read::visit_group,
+};
 
 /// Free blocks of one group that are kept in memory.
 const MOST_BLOCKS: usize = 4096;
@@ -86,9 +88,7 @@ fn holds_metadata(stage: &Stage, block: FsBlock) -> bool {
     if stage.read_at(sector, &mut bytes).is_err() {
         return true;
     }
-    let checksum = structure_of(&bytes, geometry).and_then(checksum_offset_of);
-    own_sector(&bytes, geometry) == Some(sector)
-        && checksum.is_some_and(|offset| checksum::check(&bytes, offset).is_ok())
+    own_sector(&bytes, geometry) == Some(sector) && is_sound_at(&bytes, sector, geometry)
 }
 
 #[cfg(test)]

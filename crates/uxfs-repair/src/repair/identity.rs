@@ -8,6 +8,7 @@ use uxfs_format::{
     geometry::Geometry,
     inode::{core, symlink},
     name_tree::node,
+    seal::structure_of,
     superblock,
     units::{InodeNumber, Sector, Uuid},
     verify::{VerifyContext, verify},
@@ -171,6 +172,12 @@ pub(crate) fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
         _ => return None,
     };
     bytes.get(offset..)?.first_chunk().map(|owner| u64::from_be_bytes(*owner))
+}
+
+/// Whether these bytes are a sound structure of any kind whose place is this sector.
+pub(crate) fn is_sound_at(bytes: &[u8], sector: Sector, geometry: &Geometry) -> bool {
+    let structure = structure_of(bytes, geometry);
+    structure.is_some_and(|structure| verify(structure, bytes, &VerifyContext::new(geometry, sector)).is_ok())
 }
 
 /// Whether these bytes are a sound block of this inode at this sector.

@@ -17,15 +17,14 @@ use uxfs_format::{
     field_table::OnDisk,
     geometry::Geometry,
     inode::{InodeCore, core, verify_inode},
-    seal::{checksum_offset_of, lsn_of, own_sector, structure_of},
+    seal::{lsn_of, own_sector, structure_of},
     units::{InodeNumber, Lsn, Sector},
-    verify::{VerifyContext, verify},
 };
 use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{
     action::{Action, InodeSource},
-    identity::owner_of,
+    identity::{is_sound_at, owner_of},
     log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
     stage::Stage,
     work::Work,
@@ -81,7 +80,7 @@ impl Distances {
                 continue;
             }
             if let Some(home) =
-                own_sector(&bytes, geometry).filter(|home| is_whole_at(&bytes, *home, geometry))
+                own_sector(&bytes, geometry).filter(|home| is_sound_at(&bytes, *home, geometry))
             {
                 found.add(Some(block.sector), Some(home));
             }
@@ -108,14 +107,6 @@ impl Distances {
 
 fn sector_of_inode(geometry: &Geometry, inode: InodeNumber) -> Option<Sector> {
     Some(Sector::new(byte_of(geometry, inode)? / SECTOR_BYTES))
-}
-
-/// Whether these bytes are a sound structure of the place that they name.
-fn is_whole_at(bytes: &[u8], home: Sector, geometry: &Geometry) -> bool {
-    structure_of(bytes, geometry).is_some_and(|structure| {
-        let checksum = checksum_offset_of(structure).map(|offset| checksum::check(bytes, offset).is_ok());
-        checksum == Some(true) && verify(structure, bytes, &VerifyContext::new(geometry, home)).is_ok()
-    })
 }
 
 /// Puts damaged inodes back that lie at this distance from their places.
@@ -160,7 +151,7 @@ fn take_blocks(
             let owner = structure_of(bytes, geometry).and_then(|structure| owner_of(structure, bytes));
             owner == Some(block.inode.get())
                 && own_sector(bytes, geometry) == Some(block.sector)
-                && is_whole_at(bytes, block.sector, geometry)
+                && is_sound_at(bytes, block.sector, geometry)
         };
         let Some(from) = block.sector.get().checked_add_signed(distance).map(Sector::new) else { continue };
         let mut bytes = vec![0; length];
@@ -289,8 +280,7 @@ fn moved_block(
     }
     let structure = structure_of(&bytes, geometry)?;
     let is_of_owner = owner_of(structure, &bytes) == Some(owner.inode.get());
-    let is_whole = checksum::check(&bytes, checksum_offset_of(structure)?).is_ok()
-        && verify(structure, &bytes, &VerifyContext::new(geometry, home)).is_ok();
+    let is_whole = is_sound_at(&bytes, home, geometry);
     let lsn = lsn_of(&bytes, geometry).unwrap_or(Lsn::new(0));
     let (inode, from) = (owner.inode, block.sector);
     (is_of_owner && is_whole).then_some(Moved { structure, inode, home, from, lsn, bytes })

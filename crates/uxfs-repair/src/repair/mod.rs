@@ -512,7 +512,8 @@ impl<'r> Repair<'r> {
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
         let log = self.log();
-        let rebuilt = self.actions.iter().filter_map(Action::rebuilt_inode).collect();
+        let is_any = !work.contradicted_maps.is_empty();
+        let rebuilt = self.actions.iter().filter(|_| is_any).filter_map(Action::rebuilt_inode).collect();
         if contradicted::follow_reverse_map(
             volume,
             stage,

@@ -205,7 +205,7 @@ impl Labels {
         self.label_of_letter(path, letter(kind))
     }
 
-    /// As [`label`](Self::label), with the letter that stands for the kind: as in `ls -l`, and `-` for a regular file.
+    /// As [`label`](Self::label), for the file type that `ls -l` shows as this letter.
     ///
     /// # Errors
     /// As there.

@@ -258,7 +258,7 @@ impl<'a> Table<'a> {
 
     /// The fields of an inode that could not be read.
     fn unreadable(&mut self, row: &Row, widths: &Widths) {
-        self.output.push(row.listed.file_type.map_or(b'?', letter));
+        self.output.push(row.listed.file_type.map_or(b'?', FileType::letter));
         self.output.extend_from_slice(b"?????????");
         let people = [(self.settings.owner, widths.owner), (self.settings.group, widths.group)];
         let people = people.iter().filter(|(is_shown, _)| *is_shown).map(|(_, width)| *width);
@@ -406,18 +406,6 @@ fn terminal_width(is_terminal: bool) -> usize {
         size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
     };
     asked.or_else(of_terminal).unwrap_or(USUAL_WIDTH)
-}
-
-fn letter(file_type: FileType) -> u8 {
-    match file_type {
-        FileType::Regular => b'-',
-        FileType::Directory => b'd',
-        FileType::SymbolicLink => b'l',
-        FileType::CharacterDevice => b'c',
-        FileType::BlockDevice => b'b',
-        FileType::Fifo => b'p',
-        FileType::Socket => b's',
-    }
 }
 
 fn mark_of_type(file_type: FileType, marks: Marks) -> Option<u8> {

@@ -262,7 +262,7 @@ fn require_whole(server: &Server, image: &dyn BlockDevice) -> bool {
 }
 
 impl Arguments {
-    /// Opens the image, and reads nothing of it. In one of a form its place is one in what is unpacked. Gives whether it is open for writing.
+    /// Opens the image without reading it. In a packed image, offsets are those of the unpacked contents. Returns the device and whether it is writable.
     fn open(
         &self,
         options: &FuseMountOptions,

@@ -47,7 +47,7 @@ struct Claim {
     is_kept_by_mount: bool,
 }
 
-/// Opens the image, and reads nothing of it: for writing too where that is asked for and can be. Gives whether it is.
+/// Opens the image without reading it, read-write if requested and possible. Returns the device and whether it is writable.
 ///
 /// # Errors
 /// It cannot be opened for reading, or is in use.

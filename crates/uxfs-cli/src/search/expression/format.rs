@@ -264,12 +264,7 @@ impl Field {
 fn type_letter(file_type: FileType) -> u8 {
     match file_type {
         FileType::Regular => b'f',
-        FileType::Directory => b'd',
-        FileType::SymbolicLink => b'l',
-        FileType::Fifo => b'p',
-        FileType::Socket => b's',
-        FileType::CharacterDevice => b'c',
-        FileType::BlockDevice => b'b',
+        other => other.letter(),
     }
 }
 

@@ -15,24 +15,24 @@ use super::{FreeBlocks, Question, block_counts::BlockCounts, blocks_without};
 use crate::btree::visit_sound_blocks;
 
 /// When the leaves of reverse maps were written in which contested blocks have their records, or would have them.
-#[derive(Debug, Default)]
-pub(super) struct LeafAges {
+#[derive(Debug)]
+pub(super) struct LeafAges<'a> {
     /// Of each group whose reverse map is whole: from a block of the file system on, to the next one here.
     groups: BTreeMap<AgNumber, BTreeMap<u64, Lsn>>,
     /// Inodes that are as old as the repair.
-    rebuilt: BTreeSet<InodeNumber>,
+    rebuilt: &'a BTreeSet<InodeNumber>,
 }
 
-impl LeafAges {
+impl<'a> LeafAges<'a> {
     /// Of the groups that these questions are about; of `older_groups`, and of inodes that this repair has set, nothing is
     /// known.
     pub fn of(
         volume: &Volume,
         questions: &[Question],
-        (rebuilt, older_groups): (&BTreeSet<InodeNumber>, &BTreeSet<AgNumber>),
+        (rebuilt, older_groups): (&'a BTreeSet<InodeNumber>, &BTreeSet<AgNumber>),
     ) -> Self {
         let geometry = volume.geometry();
-        let mut ages = Self { rebuilt: rebuilt.clone(), ..Self::default() };
+        let mut ages = Self { groups: BTreeMap::new(), rebuilt };
         for question in questions.iter().filter(|question| !rebuilt.contains(&question.inode.number)) {
             for run in question.contested() {
                 let Some((group, _)) = geometry.split_fs_block(FsBlock::new(run.start)) else { continue };
