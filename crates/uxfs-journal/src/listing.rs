@@ -23,7 +23,7 @@ use crate::{
     area::LogArea,
     error::{JournalError, Result},
     recovery::{
-        find_head_tail::{LogState, examine_area, head_despite_damage, never_written},
+        find_head_tail::{CleanLog, LogState, examine_area, head_despite_damage, never_written},
         read_records::{Record, RecordError, RecordReader},
         search,
         transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
@@ -199,18 +199,32 @@ fn logged_item(transaction: TransactionInfo, regions: &[&[u8]]) -> LoggedItem {
     LoggedItem { transaction, kind, regions: regions.len() as u32, parts, fault }
 }
 
-/// The block of the oldest record header of a log.
-fn oldest_record(area: &LogArea<'_>) -> Result<u32> {
-    let (mut block, mut oldest) = (0, None);
-    while block < area.blocks() {
-        let Some(found) = search::next_header(area, block, area.blocks() - block)? else { break };
+/// The oldest and the newest record header of a ring.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    oldest: Lsn,
+    oldest_block: u32,
+    newest: Lsn,
+}
+
+/// Looks at the blocks of a log before `end`.
+fn ends_of_ring(area: &LogArea<'_>, end: u32) -> Result<Option<Ends>> {
+    let (mut block, mut ends) = (0, None::<Ends>);
+    while block < end {
+        let Some(found) = search::next_header(area, block, end - block)? else { break };
         let lsn = found.header.lsn();
-        if !found.header.is_filler() && oldest.is_none_or(|(oldest, _)| lsn < oldest) {
-            oldest = Some((lsn, found.block));
+        if !found.header.is_filler() {
+            let known = ends.unwrap_or(Ends { oldest: lsn, oldest_block: found.block, newest: lsn });
+            let is_older = lsn < known.oldest;
+            ends = Some(Ends {
+                oldest: known.oldest.min(lsn),
+                oldest_block: if is_older { found.block } else { known.oldest_block },
+                newest: known.newest.max(lsn),
+            });
         }
         block = found.block.max(block).saturating_add(1);
     }
-    Ok(oldest.map_or(0, |(_, block)| block))
+    Ok(ends)
 }
 
 /// The records of a log, decoded one at a time.
@@ -302,7 +316,10 @@ impl<'a> Listing<'a> {
     }
 
     fn pass_over(&mut self, blocks: u32) {
-        self.has_passed_over |= self.has_read && blocks > 0;
+        if self.has_read && blocks > 0 {
+            self.has_passed_over = true;
+            self.assembler.interrupt();
+        }
         self.reader.skip(blocks);
     }
 
@@ -312,13 +329,27 @@ impl<'a> Listing<'a> {
         self.gaps
     }
 
-    /// All records that can still be read, oldest first, also those behind a hole in a log that seems to end there.
+    /// All records that can still be read, oldest first, also those behind holes in a log that seems to end there, with what is left of
+    /// transactions that lack parts.
     pub(crate) fn despite_holes(area: LogArea<'a>) -> Result<Self> {
-        match examine_area(&area) {
-            Ok(LogState::Empty | LogState::Clean(_)) => Self::new(area, ListingRange::Everything),
-            Err(JournalError::Io(error)) => Err(error.into()),
+        let state = match examine_area(&area) {
+            Err(JournalError::Io(error)) => return Err(error.into()),
+            state => state.ok(),
+        };
+        let end = match state {
+            // Most of a new log was never read.
+            Some(LogState::Empty) => never_written(&area, Lsn::new(0))?.start,
+            Some(LogState::Clean(log)) => never_written(&area, log.head)?.start,
+            Some(LogState::Dirty(_)) | None => area.blocks(),
+        };
+        let ends = ends_of_ring(&area, end)?;
+        let is_beyond = |log: &CleanLog| ends.is_some_and(|ends| ends.newest >= log.head);
+        match state {
+            Some(LogState::Clean(log)) if !is_beyond(&log) => Self::new(area, ListingRange::Everything),
             _ => Ok(Self {
-                reader: RecordReader::whole_ring(area, oldest_record(&area)?),
+                reader: RecordReader::whole_ring(area, ends.map_or(0, |ends| ends.oldest_block)),
+                assembler: TransactionAssembler::despite_holes(),
+                never_written: end..area.blocks(),
                 ..Self::of_ring(area)
             }),
         }
@@ -337,6 +368,11 @@ impl<'a> Listing<'a> {
             gaps: 0,
             failed: false,
         }
+    }
+
+    /// Commits what is left of transactions that lack parts and started at `last` or before.
+    pub(crate) fn commit_until(&mut self, last: Lsn, sink: &mut dyn TransactionSink) {
+        self.assembler.commit_until(last, sink);
     }
 
     /// Gives the next record to `take`, with what puts its transactions together. A device that fails ends the listing.
@@ -375,7 +411,7 @@ impl<'a> Listing<'a> {
         };
         if let RecordError::Fault(_) = error {
             self.gaps += u64::from(self.has_read);
-            self.assembler.clear();
+            self.assembler.interrupt();
             self.reader.skip(1);
             if let Err(error) = self.skip_to_header() {
                 return Some(Err(error));
@@ -396,7 +432,7 @@ impl Iterator for Listing<'_> {
 fn list(record: &Record<'_>, assembler: &mut TransactionAssembler) -> LoggedRecord {
     let mut listed = LoggedRecord::new(record);
     if !listed.faults.is_empty() {
-        assembler.clear();
+        assembler.interrupt();
         return listed;
     }
     let readable = record.header.verify_format();
@@ -405,7 +441,7 @@ fn list(record: &Record<'_>, assembler: &mut TransactionAssembler) -> LoggedReco
             Ok(operation) => operation,
             Err(fault) => {
                 listed.faults.push(fault.into());
-                assembler.clear();
+                assembler.interrupt();
                 break;
             }
         };

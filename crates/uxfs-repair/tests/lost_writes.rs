@@ -413,6 +413,40 @@ fn a_copy_before_damaged_records_of_the_log_is_a_guess() {
     }
 }
 
+/// The log has a hole and seems to end there: its newest record says that the changes behind the hole were in place.
+#[test]
+fn writes_are_compared_with_what_the_log_has_behind_a_hole() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let Images { _folder, sound, image } = Images::filled();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    let directory = mount.path().join("between");
+    fs::create_dir(&directory).unwrap();
+    (0..1000).for_each(|number| empty(&directory.join(format!("a file that no write loses {number}"))));
+    mount.unmount().unwrap();
+    let (geometry, _) = structures::list(&open(&sound)).unwrap();
+    let (before, (log_start, _, records)) = (objects(&sound), records_of(&sound, &geometry));
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    second_round(mount.path());
+    mount.unmount().unwrap();
+    let after = objects(&sound);
+    let has_changed = |(instance, old): &&(Instance, Vec<u8>)| {
+        after.iter().any(|(other, new)| other == instance && new != old) && lsn_of(instance, old) != 0
+    };
+    let changed: Vec<&(Instance, Vec<u8>)> = before.iter().filter(has_changed).collect();
+    assert!(changed.len() > 10, "{changed:?}");
+    sparse::copy(&sound, &image).unwrap();
+    changed.iter().for_each(|(instance, old)| put(&image, instance, old));
+    let file = fs::File::options().write(true).open(&image).unwrap();
+    let (hole, end) = (records[records.len() / 2], records[records.len() - 2]);
+    file.write_all_at(&vec![0; end - hole], log_start + hole as u64).unwrap();
+    let state = uxfs_journal::examine(&open(&image), &geometry).ok().and_then(|state| state.head());
+    assert!(state.is_none_or(|head| head.block() as usize <= hole / 512), "{state:?}");
+    let is_older = |finding: &Finding| matches!(finding, Finding::OlderThanLog { .. });
+    let older = findings_of(&image).into_iter().filter(is_older).count();
+    assert!(older >= changed.len(), "{older} of {changed:?}");
+    repaired_as(&image, &sound);
+}
+
 /// A block has the number that the next record of the log will have. Linux lets it pass, and `xfs_repair` finds it.
 #[test]
 fn a_number_that_the_next_record_will_have_is_ahead_of_the_log() {

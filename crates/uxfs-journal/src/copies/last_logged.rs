@@ -20,13 +20,13 @@ use uxfs_format::{
     units::{AgInode, AgNumber, InodeNumber, Lsn, SECTOR_SIZE_BYTES},
 };
 
-use super::{OwnFacts, feed, sectors_of};
+use super::{OwnFacts, Reach, feed, later, sectors_of};
 use crate::{
     area::LogArea,
     error::{JournalError, Result},
     listing::{Listing, ListingRange},
     recovery::{
-        find_head_tail::{examine_area, head_despite_damage},
+        find_head_tail::{examine_area, head_despite_damage, never_written},
         transactions::{TransactionInfo, TransactionSink},
     },
 };
@@ -88,12 +88,14 @@ impl LastLogged {
         let area = LogArea::new(device, geometry)?;
         let head = match examine_area(&area) {
             Ok(state) => state.head(),
-            Err(JournalError::Corrupt(_)) => head_despite_damage(&area)?,
+            Err(JournalError::Corrupt(_)) => head_despite_damage(&area).ok().flatten(),
             Err(error) => return Err(error),
         };
-        let Some(head) = head else { return Ok(Self::default()) };
-        let mut listing = Listing::new(area, ListingRange::Everything)?;
-        let mut collector = Collector {
+        let head = head.unwrap_or(Lsn::new(0));
+        if head == Lsn::new(0) && !never_written(&area, head)?.is_empty() {
+            return Ok(Self::default());
+        }
+        let collector = |head| Collector {
             geometry,
             head,
             most: most_bytes / ENTRY_BYTES,
@@ -102,16 +104,15 @@ impl LastLogged {
             is_too_much: false,
             inode: vec![0; geometry.inode_size()],
         };
-        while let Some(read) = listing.next_with(|record, assembler| {
-            collector.last.oldest.get_or_insert(record.header.lsn());
-            feed(record, assembler, &mut collector);
-        }) {
-            if let Err(JournalError::Io(error)) = read {
-                return Err(error.into());
-            }
+        let mut first = collector(head);
+        let reach = follow(Listing::new(area, ListingRange::Everything)?, &mut first)?;
+        if reach.newest < head {
+            return Ok(first.result());
         }
-        collector.last.has_gaps = listing.gaps() > 0;
-        Ok(if collector.is_too_much { Self::default() } else { collector.last })
+        // The log seems to end at a hole. What its newest record says was in place is in place, whatever is missing of the log.
+        let mut second = collector(head.max(reach.in_place));
+        follow(Listing::despite_holes(area)?, &mut second)?;
+        Ok(second.result())
     }
 
     /// Whether nothing is known.
@@ -167,6 +168,23 @@ enum Change {
     },
 }
 
+/// Gives all records of a log to `collector`.
+fn follow(mut listing: Listing<'_>, collector: &mut Collector<'_>) -> Result<Reach> {
+    let mut reach = Reach::default();
+    while let Some(read) = listing.next_with(|record, assembler| {
+        collector.last.oldest.get_or_insert(record.header.lsn());
+        reach.add(record);
+        feed(record, assembler, collector);
+    }) {
+        if let Err(JournalError::Io(error)) = read {
+            return Err(error.into());
+        }
+    }
+    listing.commit_until(Lsn::new(collector.head.get().saturating_sub(1)), collector);
+    collector.last.has_gaps = listing.gaps() > 0;
+    Ok(reach)
+}
+
 struct Collector<'c> {
     geometry: &'c Geometry,
     head: Lsn,
@@ -181,6 +199,10 @@ struct Collector<'c> {
 }
 
 impl Collector<'_> {
+    fn result(self) -> LastLogged {
+        if self.is_too_much { LastLogged::default() } else { self.last }
+    }
+
     fn change_of_inode(&mut self, item: &InodeItem<'_>) -> Change {
         use InodeItemFields as F;
         self.inode.fill(0);
@@ -239,11 +261,15 @@ impl Collector<'_> {
         let is_full = self.last.len() >= self.most;
         match change {
             Change::Inode(inode, facts) if !is_full || self.last.inodes.contains_key(&inode) => {
-                let before = self.last.inodes.get(&inode).and_then(|logged| logged.facts);
+                let known = self.last.inodes.get(&inode);
+                let before = known.and_then(|logged| logged.facts);
+                let lsn = later(lsn, known.map(|logged| logged.lsn));
                 let facts = facts.map(|facts| before.map_or(facts, |before| facts.with_contents_of(&before)));
                 self.last.inodes.insert(inode, LoggedInode { lsn, facts });
             }
             Change::Block(sector, target) if !is_full || self.last.blocks.contains_key(&sector) => {
+                let known = self.last.blocks.get(&sector);
+                let lsn = later(lsn, known.map(|logged| logged.lsn));
                 self.last.blocks.insert(sector, LoggedBlock { lsn, target });
             }
             Change::Inode(..) | Change::Block(..) => {}
@@ -287,6 +313,9 @@ impl TransactionSink for Collector<'_> {
             self.is_too_much = true;
         } else if let Some((_, changes)) = self.open.iter_mut().find(|(id, _)| *id == transaction.id) {
             changes.push(change);
+        } else {
+            // Its header is missing.
+            self.open.push((transaction.id, vec![change]));
         }
     }
 

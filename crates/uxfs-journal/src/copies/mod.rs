@@ -30,6 +30,7 @@ use uxfs_format::{
         inode_create_item::InodeCreateItem,
         inode_item::{InodeItem, InodeItemFields},
         item::LogItem,
+        operation::OperationKind,
         record::ChecksumState,
         transaction::TransactionHeader,
     },
@@ -222,6 +223,7 @@ impl InodeCopy {
             *self = Self::new(self.bytes.len());
         }
         let before = self.bytes.clone();
+        let lsn = later(lsn, Some(self.lsn));
         if item.apply_to(&mut self.bytes, lsn).is_err() {
             self.bytes = before;
             return;
@@ -295,8 +297,10 @@ impl LogCopies {
         let mut collector = Collector { wanted, geometry, copies: Self::default(), open: Vec::new() };
         // Where the last gap begins, and where the records end.
         let (mut gap, mut last, mut gaps) = (None, Lsn::new(0), 0);
+        let mut reach = Reach::default();
         loop {
             let read = listing.next_with(|record, assembler| {
+                reach.add(record);
                 feed(record, assembler, &mut collector);
                 record.header.lsn()
             });
@@ -309,6 +313,7 @@ impl LogCopies {
                 return Err(error.into());
             }
         }
+        listing.commit_until(Lsn::new(reach.in_place.get().saturating_sub(1)), &mut collector);
         for copy in collector.copies.inodes.values_mut() {
             copy.may_be_older = gap.is_some_and(|gap| copy.lsn <= gap);
         }
@@ -448,16 +453,49 @@ struct Collector<'c> {
     open: Vec<(u32, PackedItems)>,
 }
 
+/// How far a log goes, by its records with right checksums.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    newest: Lsn,
+    /// Changes with smaller numbers were in place when its newest record was written.
+    in_place: Lsn,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { newest: Lsn::new(0), in_place: Lsn::new(0) }
+    }
+}
+
+impl Reach {
+    fn add(&mut self, record: &Record<'_>) {
+        if record.header.verify_format().is_err() || record.checksum != ChecksumState::Right {
+            return;
+        }
+        let lsn = record.header.lsn();
+        self.newest = self.newest.max(lsn);
+        let mut operations = record.operations().filter_map(std::result::Result::ok);
+        let is_unmount = operations.next().is_some_and(|operation| operation.kind == OperationKind::Unmount);
+        let in_place = if is_unmount { lsn } else { record.header.tail_lsn().min(lsn) };
+        self.in_place = self.in_place.max(in_place);
+    }
+}
+
+/// The number of a change that comes after one with the number `before`: that of a transaction whose start is missing may be too small.
+fn later(lsn: Lsn, before: Option<Lsn>) -> Lsn {
+    before.filter(|before| lsn < *before).map_or(lsn, |before| Lsn::new(before.get().saturating_add(1)))
+}
+
 /// Gives the operations of a record to `sink`. A record with a wrong checksum ends all transactions that are open.
 fn feed(record: &Record<'_>, assembler: &mut TransactionAssembler, sink: &mut dyn TransactionSink) {
     let is_sound = record.header.verify_format().is_ok() && record.checksum == ChecksumState::Right;
     if !is_sound {
-        assembler.clear();
+        assembler.interrupt();
         return;
     }
     for operation in record.operations() {
         let Ok(operation) = operation else {
-            assembler.clear();
+            assembler.interrupt();
             return;
         };
         // An operation that does not fit ends its transaction.
@@ -479,6 +517,11 @@ impl TransactionSink for Collector<'_> {
         }
         if let Some((_, items)) = self.open.iter_mut().find(|(id, _)| *id == transaction.id) {
             items.push(0, regions);
+        } else {
+            // Its header is missing.
+            let mut items = PackedItems::default();
+            items.push(0, regions);
+            self.open.push((transaction.id, items));
         }
     }
 

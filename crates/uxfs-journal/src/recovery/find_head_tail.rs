@@ -137,15 +137,30 @@ pub(crate) fn head_despite_damage(area: &LogArea<'_>) -> Result<Option<Lsn>> {
 }
 
 /// Blocks of a log with this head that were never written: behind what may have been under way, where the log has never come to its end.
-/// mkfs.xfs fills them with zeros.
+/// mkfs.xfs fills them with zeros. None where some of them were written after all: the head is a hole. A log that was never written has
+/// the head 0.
 ///
 /// # Errors
 /// The device failed.
 pub(crate) fn never_written(area: &LogArea<'_>, head: Lsn) -> Result<Range<u32>> {
     let blocks = area.blocks();
     let start = head.block().saturating_add(IN_FLIGHT_BLOCKS).min(blocks);
-    let is_first_round = head.cycle() == 1 && search::cycle_at(area, blocks - 1)? == 0;
-    Ok(if is_first_round { start..blocks } else { blocks..blocks })
+    let is_first_round = head.cycle() <= 1 && search::cycle_at(area, blocks - 1)? == 0;
+    let is_zero = is_first_round && !was_written(area, start)?;
+    Ok(if is_zero { start..blocks } else { blocks..blocks })
+}
+
+/// Whether samples of what lies behind `start` were written: close to it, and in steps that are no multiple of the unit of any stripe set.
+fn was_written(area: &LogArea<'_>, start: u32) -> Result<bool> {
+    const CLOSE_BLOCKS: usize = (64 << 10) / BLOCK;
+    const FAR_BLOCKS: usize = 13 * CLOSE_BLOCKS;
+    let samples = (start..area.blocks()).step_by(CLOSE_BLOCKS).take(16);
+    for block in samples.chain((start..area.blocks()).step_by(FAR_BLOCKS)) {
+        if search::cycle_at(area, block)? != 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The newest block's successor, backed up over whatever is not in full. `None` for a log that was never written.

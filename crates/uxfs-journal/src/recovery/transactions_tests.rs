@@ -158,3 +158,59 @@ fn a_damaged_transaction_is_dropped_and_the_others_go_on() {
 }
 
 const _: () = assert!(size_of::<OperationHeader>() == 12);
+
+/// Feeds the operations of records that lie two blocks apart; before a record without operations, some are missing.
+fn run_despite_holes(records: &[&[Vec<u8>]]) -> (Told, TransactionAssembler) {
+    let (mut told, mut assembler) = (Told::default(), TransactionAssembler::despite_holes());
+    for (number, operations) in (1..).zip(records) {
+        if operations.is_empty() {
+            assembler.interrupt();
+        }
+        let payload = operations.concat();
+        for operation in Operations::new(&payload, operations.len() as u32) {
+            let _ = assembler.operation(&operation.unwrap(), Lsn::from_parts(1, number * 2), &mut told);
+        }
+    }
+    (told, assembler)
+}
+
+#[test]
+fn items_behind_a_hole_are_found_again() {
+    let (told, _) = run_despite_holes(&[
+        &[operation(7, START, &[]), operation(7, 0, &header()), operation(7, CONTINUE, &first_region(3))],
+        &[],
+        &[
+            operation(7, WAS_CONTINUED | END, b"the rest of what is missing"),
+            operation(7, 0, b"and a region"),
+        ],
+        &[operation(7, 0, &first_region(1)), operation(7, COMMIT, &[])],
+    ]);
+    assert_eq!(told, Told { items: vec![(7, vec![first_region(1)])], commits: vec![(7, 1)] });
+}
+
+#[test]
+fn a_commit_ends_what_started_before_it_and_lost_its_own() {
+    let item = |id: u32| operation(id, 0, &first_region(1));
+    let (mut told, mut assembler) = run_despite_holes(&[
+        &[operation(7, START, &[]), operation(7, 0, &header()), item(7)],
+        &[],
+        &[item(8)],
+        &[operation(9, START, &[]), operation(9, 0, &header()), item(9), operation(9, COMMIT, &[])],
+        &[operation(10, START, &[]), operation(10, 0, &header()), item(10)],
+        &[],
+    ]);
+    assert_eq!(told.commits, vec![(7, 1), (8, 1), (9, 1)]);
+    assert_eq!(assembler.open().map(|open| open.start).collect::<Vec<_>>(), [Lsn::from_parts(1, 10)]);
+    assembler.commit_until(Lsn::from_parts(1, 9), &mut told);
+    assert_eq!(told.commits.len(), 3);
+    assembler.commit_until(Lsn::from_parts(1, 10), &mut told);
+    assert_eq!(told.commits.last(), Some(&(10, 1)));
+}
+
+#[test]
+fn a_start_that_is_missing_has_the_number_of_no_record() {
+    let item = operation(8, 0, &first_region(1));
+    let (_, assembler) = run_despite_holes(&[&[operation(7, START, &[])], &[], &[item]]);
+    let starts: Vec<Lsn> = assembler.open().map(|open| open.start).collect();
+    assert_eq!(starts, [Lsn::from_parts(1, 2), Lsn::from_parts(1, 3)]);
+}
