@@ -2,6 +2,7 @@
 
 use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::{claim::Claimed, engine::hole_filler::HoleFiller, words::in_words};
@@ -64,6 +65,35 @@ impl DeviceError {
     pub fn outside(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, "outside the device");
         Self { operation, offset_bytes, length_bytes, source }
+    }
+
+    /// Whether this machine failed, and not what holds the bytes: memory is short, permission is missing, a server is gone. Nothing is known
+    /// of the bytes then, and another try may succeed.
+    pub fn is_of_host(&self) -> bool {
+        const OF_MEDIUM: [Errno; 9] = [
+            Errno::IO,
+            Errno::NODATA,
+            Errno::ILSEQ,
+            Errno::REMOTEIO,
+            Errno::TIMEDOUT,
+            Errno::NOLINK,
+            Errno::BADMSG,
+            Errno::UCLEAN,
+            Errno::BADE,
+        ];
+        match self.source.raw_os_error() {
+            Some(number) => !OF_MEDIUM.iter().any(|errno| errno.raw_os_error() == number),
+            None => self.source.kind() == io::ErrorKind::OutOfMemory,
+        }
+    }
+
+    /// The same error again.
+    pub fn copy(&self) -> Self {
+        let source = match self.source.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        Self { source, ..*self }
     }
 
     /// An access to a file that another program has shortened: it had `whole_bytes`, and has lost all from byte `end_bytes` on.

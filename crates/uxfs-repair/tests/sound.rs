@@ -1,9 +1,25 @@
 //! Sound images have no findings: the golden ones, and fresh ones that the kernel fills and changes.
 
-use std::{fs, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{
+    fs,
+    num::NonZeroUsize,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
-use uxfs_block::engine::sync::SyncDevice;
-use uxfs_repair::{CheckOptions, CheckSummary, Finding, check, check::all};
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation, ReadSegment},
+    device_wrapper::DeviceWrapper,
+    engine::sync::SyncDevice,
+};
+use uxfs_repair::{
+    CheckOptions, CheckSummary, Finding, check,
+    check::all,
+    repair::{RepairOptions, repair},
+};
 use uxfs_testkit::{
     golden::GoldenImage,
     image,
@@ -108,4 +124,55 @@ fn remove_every_other(directory: &Path, count: &mut u32) -> u32 {
         removed += u32::from(count.is_multiple_of(2) && fs::remove_file(entry.path()).is_ok());
     }
     removed
+}
+
+/// Some reads of it fail for want of memory.
+#[derive(Debug)]
+struct ShortOfMemory {
+    inner: SyncDevice,
+    reads: AtomicU64,
+    failing: std::ops::Range<u64>,
+}
+
+impl DeviceWrapper for ShortOfMemory {
+    type Inner = SyncDevice;
+
+    fn inner(&self) -> &SyncDevice {
+        &self.inner
+    }
+
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+        if !self.failing.contains(&self.reads.fetch_add(1, Relaxed)) {
+            return Ok(());
+        }
+        Err(DeviceError {
+            operation: DeviceOperation::Read,
+            offset_bytes: segments.first().map_or(0, |segment| segment.offset_bytes),
+            length_bytes: 512,
+            source: rustix::io::Errno::NOMEM.into(),
+        })
+    }
+}
+
+/// What this machine could not read is not damaged: a repair ends without a result.
+#[test]
+fn a_machine_that_fails_is_not_taken_for_damage() {
+    let golden = GoldenImage::lean("default").unwrap();
+    let image = golden.unpacked().unwrap();
+    let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
+    let repair_with = |failing: std::ops::Range<u64>| {
+        let inner = SyncDevice::open_read_only(&image, 0).unwrap();
+        let device = Arc::new(ShortOfMemory { inner, reads: AtomicU64::new(0), failing });
+        let staged = repair(&(Arc::clone(&device) as Arc<dyn BlockDevice>), &options);
+        (staged, device.reads.load(Relaxed))
+    };
+    let (staged, reads) = repair_with(0..0);
+    assert!(staged.unwrap().is_clean());
+    for part in 0..10 {
+        let first = reads * part / 10;
+        let (staged, _) = repair_with(first..first + 4);
+        let staged = staged.map(|staged| (staged.actions, staged.remaining));
+        let is_of_host = matches!(&staged, Err(uxfs_volume::error::Error::Io(error)) if error.is_of_host());
+        assert!(is_of_host, "read {first} of {reads}: {staged:?}");
+    }
 }

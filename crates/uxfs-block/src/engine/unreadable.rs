@@ -7,11 +7,12 @@
 //! 1. A sector that could not be read once stays so, even if it could be later: decisions must not change in the middle, and each try
 //!    may take a failing device seconds.
 //! 2. A sector is in the set of those that cannot be read before a read that has other bytes in its place returns.
+//! 3. Where this machine fails, and not what holds the bytes, nothing is put in their place: the read fails.
 
 use std::{
     ops::Range,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -51,7 +52,14 @@ fn fill_with_text(offset_bytes: u64, bytes: &mut [u8]) {
 }
 
 /// Reads what can be read, with the filler for the rest. Gives an error of the device where some sectors could not be read.
-pub fn read_or_fill(device: &dyn BlockDevice, offset_bytes: u64, bytes: &mut [u8]) -> Option<DeviceError> {
+///
+/// # Errors
+/// This machine failed.
+pub fn read_or_fill(
+    device: &dyn BlockDevice,
+    offset_bytes: u64,
+    bytes: &mut [u8],
+) -> Result<Option<DeviceError>, DeviceError> {
     Unreadable::filled_by(fill_with_text).read(device, offset_bytes, bytes)
 }
 
@@ -95,12 +103,15 @@ impl Unreadable {
     }
 
     /// Reads what can be read, and fills the rest. Gives an error of the device where a sector failed that was not known to.
+    ///
+    /// # Errors
+    /// This machine failed.
     pub fn read(
         &self,
         device: &dyn BlockDevice,
         offset_bytes: u64,
         buffer: &mut [u8],
-    ) -> Option<DeviceError> {
+    ) -> Result<Option<DeviceError>, DeviceError> {
         let end = offset_bytes.saturating_add(buffer.len() as u64);
         let readable = self.ranges.read().without(offset_bytes..end);
         let (mut position, mut rest, mut error) = (offset_bytes, buffer, None);
@@ -108,11 +119,11 @@ impl Unreadable {
             let (hole, from_here) = split_at(rest, part.start.saturating_sub(position));
             (self.fill)(position, hole);
             let (piece, after) = split_at(from_here, part.end.saturating_sub(part.start));
-            error = self.read_piece(device, part.start, piece).or(error);
+            error = self.read_piece(device, part.start, piece)?.or(error);
             (position, rest) = (part.end, after);
         }
         (self.fill)(position, rest);
-        error
+        Ok(error)
     }
 
     /// Reads a piece; where that fails, each half of it, down to single sectors.
@@ -121,24 +132,27 @@ impl Unreadable {
         device: &dyn BlockDevice,
         offset_bytes: u64,
         buffer: &mut [u8],
-    ) -> Option<DeviceError> {
+    ) -> Result<Option<DeviceError>, DeviceError> {
         if buffer.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let error = device.read(offset_bytes, buffer).err()?;
+        let Err(error) = device.read(offset_bytes, buffer) else { return Ok(None) };
+        if error.is_of_host() {
+            return Err(error);
+        }
         let sector = SECTOR_BYTES.max(device.alignment().offset_bytes.into());
         let first = offset_bytes - offset_bytes % sector;
         let end = offset_bytes.saturating_add(buffer.len() as u64);
         if end <= first.saturating_add(sector) {
             (self.fill)(offset_bytes, buffer);
             self.give_up(first..first.saturating_add(sector).min(device.size_bytes().max(end)));
-            return Some(error);
+            return Ok(Some(error));
         }
         let sectors = (end - first).div_ceil(sector);
         let middle = first.saturating_add(sectors.div_ceil(2).saturating_mul(sector));
         let (left, right) = split_at(buffer, middle.saturating_sub(offset_bytes));
-        let of_left = self.read_piece(device, offset_bytes, left);
-        self.read_piece(device, middle, right).or(of_left)
+        let of_left = self.read_piece(device, offset_bytes, left)?;
+        Ok(self.read_piece(device, middle, right)?.or(of_left))
     }
 
     fn give_up(&self, sector: Range<u64>) {
@@ -162,6 +176,8 @@ pub struct FilledDevice {
     inner: Arc<dyn BlockDevice>,
     unreadable: Unreadable,
     shows_errors: AtomicBool,
+    /// The first failure of this machine.
+    host_failure: OnceLock<DeviceError>,
 }
 
 impl FilledDevice {
@@ -176,7 +192,13 @@ impl FilledDevice {
             inner,
             unreadable: Unreadable::knowing(unread, fill_with_text),
             shows_errors: AtomicBool::new(false),
+            host_failure: OnceLock::new(),
         }
+    }
+
+    /// The first failure of this machine, where it has failed: what was decided since may rest on it.
+    pub fn host_failure(&self) -> Option<&DeviceError> {
+        self.host_failure.get()
     }
 
     /// From now on sectors that cannot be read are errors again.
@@ -218,8 +240,12 @@ impl BlockDevice for FilledDevice {
             return self.inner.read(offset_bytes, buffer);
         }
         match self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer) {
-            Some(error) if self.unreadable.failed_bytes() > MOST_BYTES => Err(error),
-            _ => Ok(()),
+            Ok(Some(error)) if self.unreadable.failed_bytes() > MOST_BYTES => Err(error),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.host_failure.get_or_init(|| error.copy());
+                Err(error)
+            }
         }
     }
 
@@ -254,6 +280,8 @@ impl BlockDevice for FilledDevice {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
     use crate::{device_wrapper::DeviceWrapper, engine::memory::MemoryDevice};
 
@@ -262,6 +290,7 @@ mod tests {
     struct Bad {
         inner: MemoryDevice,
         sectors: Vec<u64>,
+        errno: Errno,
         is_healed: AtomicBool,
     }
 
@@ -280,7 +309,12 @@ mod tests {
             let fails =
                 |segment: &ReadSegment<'_>| self.sectors.iter().any(|sector| is_hit(segment, *sector));
             match segments.iter().any(fails) && !self.is_healed.load(Relaxed) {
-                true => Err(DeviceError::outside(DeviceOperation::Read, 0, 512)),
+                true => Err(DeviceError {
+                    operation: DeviceOperation::Read,
+                    offset_bytes: 0,
+                    length_bytes: 512,
+                    source: self.errno.into(),
+                }),
                 false => Ok(()),
             }
         }
@@ -289,7 +323,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_filled_and_stays_so() {
         let inner = MemoryDevice::new(vec![5; 64 << 10]);
-        let bad = Arc::new(Bad { inner, sectors: vec![9, 11], is_healed: AtomicBool::new(false) });
+        let (sectors, is_healed) = (vec![9, 11], AtomicBool::new(false));
+        let bad = Arc::new(Bad { inner, sectors, errno: Errno::IO, is_healed });
         let device = FilledDevice::new(Arc::clone(&bad) as Arc<dyn BlockDevice>);
         let mut bytes = vec![0; 4096];
         let expect = |bytes: &[u8]| {
@@ -316,5 +351,24 @@ mod tests {
         device.show_errors();
         device.read(4096, &mut bytes).unwrap_err();
         assert!(device.read(64 << 10, &mut bytes).is_err());
+    }
+
+    /// Invariant 3.
+    #[test]
+    fn where_this_machine_fails_no_sector_counts_as_unreadable() {
+        for errno in [Errno::NOMEM, Errno::AGAIN, Errno::STALE, Errno::ACCESS] {
+            let inner = MemoryDevice::new(vec![5; 64 << 10]);
+            let bad = Arc::new(Bad { inner, sectors: vec![9], errno, is_healed: AtomicBool::new(false) });
+            let device = FilledDevice::new(Arc::clone(&bad) as Arc<dyn BlockDevice>);
+            let mut bytes = vec![0; 4096];
+            assert!(device.read(4096, &mut bytes).unwrap_err().is_of_host(), "{errno}");
+            let buffer = bytes.as_mut_slice();
+            device.read_batch(&mut [ReadSegment { offset_bytes: 4096, buffer }]).unwrap_err();
+            assert_eq!(device.bad_sectors(), 0);
+            bad.is_healed.store(true, Relaxed);
+            device.read(4096, &mut bytes).unwrap();
+            assert_eq!(bytes, [5; 4096]);
+            assert!(device.host_failure().is_some(), "{errno}");
+        }
     }
 }

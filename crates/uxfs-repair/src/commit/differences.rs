@@ -133,8 +133,8 @@ impl<'a> Differences<'a> {
         let length = usize::try_from(length).unwrap_or_default();
         self.old.resize(length, 0);
         self.new.resize(length, 0);
-        let _ = read_or_fill(self.old_device, self.start_bytes, &mut self.old);
-        if let Some(error) = read_or_fill(self.new_device, self.start_bytes, &mut self.new) {
+        let _ = read_or_fill(self.old_device, self.start_bytes, &mut self.old)?;
+        if let Some(error) = read_or_fill(self.new_device, self.start_bytes, &mut self.new)? {
             let mut sectors = self.old.chunks(SECTOR_BYTES).zip(self.new.chunks(SECTOR_BYTES));
             if sectors.any(|(old, new)| is_filler(new) && !is_filler(old)) {
                 return Err(error.into());

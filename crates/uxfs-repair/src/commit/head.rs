@@ -39,8 +39,8 @@ impl Head {
         }
         let length = usize::try_from(expected_bytes).unwrap_or(usize::MAX).min(MAX_SECTOR_SIZE_BYTES);
         let (mut old_bytes, mut new_bytes) = (vec![0; length], vec![0; length]);
-        let _ = read_or_fill(old, 0, &mut old_bytes);
-        let error = read_or_fill(new, 0, &mut new_bytes);
+        let _ = read_or_fill(old, 0, &mut old_bytes)?;
+        let error = read_or_fill(new, 0, &mut new_bytes)?;
         let claimed = |bytes: &[u8]| Superblock::parse(bytes).ok().map(|(_, sector)| sector.len());
         let sound = is_sound(&old_bytes).then(|| claimed(&old_bytes)).flatten();
         let length = sound.max(claimed(&new_bytes)).ok_or(CommitError::NoSuperblock)?;

@@ -145,7 +145,7 @@ impl HeadStart {
 
 /// Reads from the device. Sectors that cannot be read hold what they held before, if they could not be read then.
 fn read(device: &dyn BlockDevice, offset_bytes: u64, found: &mut [u8], old: &[u8]) -> Result<()> {
-    let Some(error) = read_or_fill(device, offset_bytes, found) else { return Ok(()) };
+    let Some(error) = read_or_fill(device, offset_bytes, found)? else { return Ok(()) };
     let mut sectors = found.chunks(SECTOR_BYTES).zip(old.chunks(SECTOR_BYTES));
     match sectors.all(|(found, old)| !is_filler(found) || found == old) {
         true => Ok(()),

@@ -54,12 +54,7 @@ use uxfs_block::{
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_format::units::{InodeNumber, Lsn, Sector};
-use uxfs_volume::{
-    error::Result,
-    inode::scan::ScanOptions,
-    tolerant::{SuperblockChoice, TolerantOptions},
-    volume::Volume,
-};
+use uxfs_volume::{error::Result, inode::scan::ScanOptions, tolerant::SuperblockChoice, volume::Volume};
 
 use crate::{
     attribute::{self, stored_values::SearchBudget},
@@ -71,7 +66,7 @@ use crate::{
     finding::Finding,
     inode,
     lost_writes::LostWrites,
-    opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
+    opening::{self, LogComparison, OpeningOptions},
     quota, symlink,
 };
 
@@ -156,14 +151,27 @@ pub fn repair_with_progress(
     progress: &ShowRepair<'_>,
 ) -> Result<Staged> {
     let filled = Arc::new(FilledDevice::knowing(Arc::clone(device), options.unread.clone()));
-    let overlay = Arc::new(OverlayDevice::new(Arc::<FilledDevice>::clone(&filled)));
+    let staged = repair_filled(&filled, options, progress);
+    // Findings and decisions may rest on it.
+    match filled.host_failure() {
+        Some(error) => Err(error.copy().into()),
+        None => staged,
+    }
+}
+
+fn repair_filled(
+    filled: &Arc<FilledDevice>,
+    options: &RepairOptions,
+    progress: &ShowRepair<'_>,
+) -> Result<Staged> {
+    let overlay = Arc::new(OverlayDevice::new(Arc::<FilledDevice>::clone(filled)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {
         options,
         superblock: SuperblockChoice::Automatic,
         progress,
         original: filled.as_ref(),
-        filled: Arc::clone(&filled),
+        filled: Arc::clone(filled),
         device: staged,
         overlay,
         trees: Arc::default(),
@@ -265,24 +273,6 @@ impl<'r> Repair<'r> {
             ignore_log: false,
             comparison: self.comparison.clone(),
         }
-    }
-
-    /// Where no group has a superblock, the log may have one; else other structures tell what was in it.
-    fn find_superblock(&mut self) -> Result<()> {
-        let options = TolerantOptions { superblock: self.superblock.clone(), ..TolerantOptions::default() };
-        let opened = Volume::open_tolerantly(Arc::clone(&self.device), &options);
-        let found = opening::put_superblock(&self.device, &self.superblock, opened.as_ref())?;
-        let Some((overlay, found)) = found else { return Ok(()) };
-        for (start, length) in overlay.runs(0) {
-            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-            overlay.read(start, &mut bytes)?;
-            self.overlay.write(start, &bytes)?;
-        }
-        self.actions.push(match found {
-            FoundSuperblock::InLog => Action::SuperblockFromLog,
-            FoundSuperblock::Inferred(witnesses) => Action::SuperblockInferred { witnesses },
-        });
-        Ok(())
     }
 
     /// A dirty log comes first: what it holds is newer than what lies on the device.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use uxfs_block::device::BlockDevice;
 use uxfs_format::{superblock::Superblock, units::AgNumber};
 use uxfs_volume::{
     error::Result,
@@ -14,7 +15,7 @@ use uxfs_volume::{
 use super::{Checked, Repair, action::Action, stage::Stage, superblocks};
 use crate::{
     metadata_directory,
-    opening::{self, LogComparison, OpeningOptions},
+    opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
     superblock::{vote, witnesses},
 };
 
@@ -35,6 +36,24 @@ impl Repair<'_> {
         let volume = Volume::open_tolerantly(Arc::clone(&self.device), &options)?;
         superblocks::replace_primary(&self.stage(&volume), volume.superblock())?;
         self.actions.push(Action::PrimarySuperblock);
+        Ok(())
+    }
+
+    /// Where no group has a superblock, the log may have one; else other structures tell what was in it.
+    pub(super) fn find_superblock(&mut self) -> Result<()> {
+        let options = TolerantOptions { superblock: self.superblock.clone(), ..TolerantOptions::default() };
+        let opened = Volume::open_tolerantly(Arc::clone(&self.device), &options);
+        let found = opening::put_superblock(&self.device, &self.superblock, opened.as_ref())?;
+        let Some((overlay, found)) = found else { return Ok(()) };
+        for (start, length) in overlay.runs(0) {
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+            overlay.read(start, &mut bytes)?;
+            self.overlay.write(start, &bytes)?;
+        }
+        self.actions.push(match found {
+            FoundSuperblock::InLog => Action::SuperblockFromLog,
+            FoundSuperblock::Inferred(witnesses) => Action::SuperblockInferred { witnesses },
+        });
         Ok(())
     }
 

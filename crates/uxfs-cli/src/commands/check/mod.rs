@@ -10,7 +10,14 @@ mod choice;
 mod page;
 pub(super) mod report;
 
-use std::{io, num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    io::{self, Read},
+    num::NonZeroUsize,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use uxfs_block::{device::BlockDevice, engine::unread::UnreadDevice};
 use uxfs_format::geometry::Geometry;
@@ -129,8 +136,18 @@ fn device_of(arguments: &Arguments) -> Result<Arc<dyn BlockDevice>, Failure> {
     let image = &arguments.image;
     let device = image.device_at_rest()?;
     let unread = arguments.map.unread(image, device.size_bytes());
-    let unread = unread.map_err(|failure| failure.with_remedy("--html FILE draws the image as a page"))?;
+    let unread = unread.map_err(|failure| match arguments.map.path().is_some_and(may_be_page) {
+        true => failure.with_remedy("--html FILE draws the image as a page"),
+        false => failure,
+    })?;
     Ok(if unread.is_empty() { device } else { Arc::new(UnreadDevice::new(device, unread)) })
+}
+
+/// Whether the file named as a map may be meant for a page: it is not there, or is one.
+fn may_be_page(path: &Path) -> bool {
+    let mut first = [0];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    read.is_err() || first == *b"<"
 }
 
 fn page_of(arguments: &Arguments, geometry: &Geometry) -> Result<Option<Page>, Failure> {
@@ -144,6 +161,23 @@ fn parse_memory(text: &str) -> Result<u64, String> {
     match bytes < Memory::LEAST_BYTES {
         true => Err("give 64M at least".to_owned()),
         false => Ok(bytes),
+    }
+}
+
+fn scan_of(arguments: &Arguments) -> ScanOptions {
+    match arguments.threads {
+        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
+        _ => ScanOptions { threads: arguments.memory().threads(), ..ScanOptions::default() },
+    }
+}
+
+/// The failure of a check that this machine ends: nothing is known of the image then.
+fn failure_of_host(finding: &Finding, image: &Path) -> Option<Failure> {
+    match finding {
+        Finding::Unreadable { error } if error.is_of_host() => {
+            Some(Failure::caused_by(error).about_image(image))
+        }
+        _ => None,
     }
 }
 
@@ -163,6 +197,10 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     report.expected_inodes = inodes;
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
+        if let Some(of_host) = failure_of_host(&finding, &arguments.image.image) {
+            failure = Some(of_host);
+            return ControlFlow::Break(());
+        }
         if !choice.takes(&finding) {
             report.leave_out();
             return ControlFlow::Continue(());
@@ -184,10 +222,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
         return failure.map_or(Ok(Exit::Corruption), Err);
     }
     let memory = arguments.memory();
-    let scan = match arguments.threads {
-        Some(NonZeroUsize::MIN) => ScanOptions::in_order(),
-        _ => ScanOptions { threads: memory.threads(), ..ScanOptions::default() },
-    };
+    let scan = scan_of(arguments);
     let total = Some(inodes.saturating_mul(2));
     let progress = Progress::new("checking", Measure::Things("inodes", total), arguments.quiet.quiet);
     let show = |inodes| progress.add(inodes);
