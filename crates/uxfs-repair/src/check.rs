@@ -113,6 +113,7 @@ pub fn check_watched(
     watch: &Watch<'_>,
     take: &mut TakeFinding<'_>,
 ) -> CheckSummary {
+    let _damaged = volume.metadata().remember_damaged();
     let context = Context {
         volume,
         keys: Keys::default(),

@@ -12,6 +12,7 @@
 //! | [`volume`] | [`Volume`](volume::Volume): verified reads of metadata |
 //! | [`tolerant`] | opening a damaged image; what was left out |
 //! | [`metadata_reader`] | verified metadata by its place on the device |
+//! | [`damaged_blocks`] | blocks that did not pass their verifier, remembered during a check |
 //! | [`metadata`] | the verifiers that the buffer cache calls |
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of an allocation group |
@@ -33,6 +34,7 @@ pub mod allocation_group;
 pub mod attribute;
 pub mod btree;
 pub mod cause;
+pub mod damaged_blocks;
 pub mod directory;
 mod errno;
 pub mod error;

@@ -1,9 +1,10 @@
 //! Reading metadata by its place on the device: a view of the volume.
 
-use uxfs_block::cache::Piece;
+use uxfs_block::cache::{Piece, ReadError};
 use uxfs_format::{fault::Structure, units::Sector};
 
 use crate::{
+    damaged_blocks::Remembered,
     error::Result,
     metadata::{StructureVerifier, piece},
     volume::{MetadataBuffer, Volume},
@@ -29,8 +30,28 @@ impl<'v> MetadataReader<'v> {
     /// # Errors
     /// The device failed or the bytes are damaged.
     pub fn read(self, structure: Structure, sector: Sector, length_bytes: u32) -> Result<MetadataBuffer> {
-        let pieces = [piece((sector, length_bytes))];
-        Ok(MetadataBuffer { buffer: self.volume.cache().read(&pieces, &self.verifier(structure))? })
+        self.read_one((structure, sector, length_bytes.into()), &[piece((sector, length_bytes))])
+    }
+
+    fn read_one(self, place: (Structure, Sector, u64), pieces: &[Piece]) -> Result<MetadataBuffer> {
+        let damaged = &self.volume.damaged_blocks;
+        if let Some(fault) = damaged.get(&place) {
+            return Err(fault.into());
+        }
+        match self.volume.cache().read(pieces, &self.verifier(place.0)) {
+            Ok(buffer) => Ok(MetadataBuffer { buffer }),
+            Err(error) => {
+                if let ReadError::Verify(fault) = &error {
+                    damaged.add(place, **fault);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// From now on until the result is dropped, damaged blocks are remembered and not read again. The device must not be written to as long.
+    pub fn remember_damaged(self) -> Remembered<'v> {
+        self.volume.damaged_blocks.remember()
     }
 
     /// Reads metadata that lies in several pieces (a directory block over several extents) as one buffer.
@@ -41,8 +62,10 @@ impl<'v> MetadataReader<'v> {
         if let [(sector, length_bytes)] = pieces {
             return self.read(structure, *sector, *length_bytes);
         }
+        let length_bytes = pieces.iter().map(|(_, length_bytes)| u64::from(*length_bytes)).sum();
+        let first = pieces.first().map_or(Sector::NULL, |(sector, _)| *sector);
         let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
-        Ok(MetadataBuffer { buffer: self.volume.cache().read(&pieces, &self.verifier(structure))? })
+        self.read_one((structure, first, length_bytes), &pieces)
     }
 
     /// Reads several pieces of metadata, those that are not in memory in as few submissions as possible. The results

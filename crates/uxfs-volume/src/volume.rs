@@ -21,6 +21,7 @@ use uxfs_format::{
 };
 
 use crate::{
+    damaged_blocks::DamagedBlocks,
     error::{Error, Result},
     metadata::{NewestLsn, sector_of_byte},
     superblock::{check_device_size, read_superblock},
@@ -53,6 +54,7 @@ pub struct Volume {
     reclaim: Reclaim,
     /// The findings of a volume that was opened tolerantly.
     pub(crate) tolerance: Option<Findings>,
+    pub(crate) damaged_blocks: DamagedBlocks,
 }
 
 /// A hook of the layer above that frees memory when extents take much of the cache's budget.
@@ -128,6 +130,7 @@ impl Volume {
             newest_lsn: Arc::default(),
             reclaim: Reclaim::default(),
             tolerance,
+            damaged_blocks: DamagedBlocks::default(),
         }
     }
 

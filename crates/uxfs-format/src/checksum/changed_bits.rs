@@ -27,6 +27,7 @@ pub struct ChangedBits {
     starts: Vec<u32>,
     /// By how many bits a difference is shifted to get its leading bits.
     shift: u32,
+    zero_byte: ZeroByte,
 }
 
 impl ChangedBits {
@@ -60,7 +61,14 @@ impl ChangedBits {
             .unwrap_or(u32::MAX)
         });
         let starts = starts.collect();
-        Some(Self { checksum_offset_bytes, differences, ascending, starts, shift })
+        Some(Self {
+            checksum_offset_bytes,
+            differences,
+            ascending,
+            starts,
+            shift,
+            zero_byte: ZeroByte::new(),
+        })
     }
 
     /// Bits of such a structure.
@@ -86,31 +94,66 @@ impl ChangedBits {
     }
 
     /// Bits of one byte that make this difference together: of the first such byte.
+    ///
+    /// The difference is moved back over the bytes, from the last one on. Where the byte that changed has been passed, nothing is left of
+    /// it but what was changed in that byte.
     pub fn in_one_byte(&self, difference: u32) -> Option<Vec<usize>> {
-        for (index, byte) in self.differences.chunks_exact(8).enumerate() {
-            let (mut sum, mut chosen) = (0, 0_u8);
-            // Each step changes one bit of the choice, so that all 255 choices come by.
-            for step in 1..=u8::MAX {
-                let bit = step.trailing_zeros();
-                sum ^= byte.get(to_usize(bit))?;
-                chosen ^= 1_u8.checked_shl(bit)?;
-                if sum == difference {
-                    let first = index.checked_mul(8)?;
-                    let bits = (0..8_usize).filter(|bit| chosen >> bit & 1 == 1);
-                    return bits.map(|bit| first.checked_add(bit)).collect();
+        let length_bytes = self.differences.len() / 8;
+        let field = to_usize(self.checksum_offset_bytes);
+        let in_field = |index: usize| index.checked_sub(field).filter(|byte| *byte < 4);
+        let mut first = None;
+        let mut rest = difference;
+        for index in (0..length_bytes).rev() {
+            rest = self.zero_byte.before(rest);
+            match (in_field(index), u8::try_from(rest)) {
+                (None, Ok(changed)) if changed != 0 => first = Some((index, changed)),
+                (Some(byte), _) => {
+                    let in_byte = difference.rotate_right(u32::try_from(byte).ok()?.checked_mul(8)?);
+                    let changed = u8::try_from(in_byte).ok().filter(|changed| *changed != 0);
+                    first = changed.map(|changed| (index, changed)).or(first);
                 }
+                _ => {}
             }
         }
-        None
+        let (index, changed) = first?;
+        let start = index.checked_mul(8)?;
+        let bits = (0..8_usize).filter(|bit| changed & 0x80 >> bit != 0);
+        bits.map(|bit| start.checked_add(bit)).collect()
     }
 
     /// The pairs of bits that make this difference; no more than 64.
     pub fn pairs(&self, difference: u32) -> Vec<[usize; 2]> {
-        let pairs = self.differences.iter().enumerate().filter_map(|(bit, of_bit)| {
-            let other = self.one(difference ^ of_bit)?;
+        // In this order the lookups move through the table from place to near place, and most of them hit the processor's cache.
+        let pairs = self.ascending.iter().filter_map(|(of_bit, bit)| {
+            let (bit, other) = (to_usize(*bit), self.one(difference ^ of_bit)?);
             (bit < other).then_some([bit, other])
         });
         pairs.take(MOST_PAIRS).collect()
+    }
+}
+
+/// How a checksum moves over a byte of zeros.
+#[derive(Debug, Clone)]
+struct ZeroByte {
+    /// What eight zero bits make of each byte.
+    sums: [u32; 256],
+    /// The byte of which that has these leading eight bits: each of them comes once.
+    bytes: [u8; 256],
+}
+
+impl ZeroByte {
+    fn new() -> Self {
+        let over_a_bit = |sum: u32, _| (sum >> 1) ^ if sum & 1 == 1 { POLYNOMIAL } else { 0 };
+        let sums: [u32; 256] = std::array::from_fn(|byte| (0..8).fold(byte as u32, over_a_bit));
+        let byte_of = |leading| sums.iter().position(|sum| to_usize(sum >> 24) == leading).unwrap_or(0);
+        Self { sums, bytes: std::array::from_fn(|leading| byte_of(leading) as u8) }
+    }
+
+    /// The difference that a zero byte turned into this one.
+    fn before(&self, difference: u32) -> u32 {
+        let byte = self.bytes.get(to_usize(difference >> 24)).copied().unwrap_or_default();
+        let of_byte = self.sums.get(usize::from(byte)).copied().unwrap_or_default();
+        (difference ^ of_byte) << 8 | u32::from(byte)
     }
 }
 
@@ -173,10 +216,17 @@ mod tests {
     fn all_bits_of_one_byte_are_found() {
         let bytes = sealed(512);
         let search = ChangedBits::new(512, OFFSET_BYTES).unwrap();
-        for bits in [vec![8, 9, 10, 15], vec![101, 103], (4088..4096).collect()] {
+        let of_field = (96..104).collect();
+        for bits in [vec![0, 7], vec![8, 9, 10, 15], vec![101, 103], of_field, (4088..4096).collect()] {
             let difference = difference_with(&search, &bytes, &bits);
             assert_eq!(search.in_one_byte(difference), Some(bits));
         }
+        for byte in 0..512 {
+            let bits: Vec<usize> = (byte * 8..byte * 8 + 8).filter(|bit| (bit * 7 + byte) % 3 == 0).collect();
+            let difference = difference_with(&search, &bytes, &bits);
+            assert_eq!(search.in_one_byte(difference), Some(bits));
+        }
+        assert_eq!(search.in_one_byte(difference_with(&search, &bytes, &[7, 8])), None);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) struct Gathered {
 
 /// Reads everything.
 pub(crate) fn gather(volume: &Volume, work: &Work, scan: ScanOptions) -> Gathered {
+    let _damaged = volume.metadata().remember_damaged();
     let geometry = volume.geometry();
     let superblock = volume.superblock();
     let mut gathered = Gathered {

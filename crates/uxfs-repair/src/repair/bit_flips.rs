@@ -48,6 +48,8 @@ use crate::inode::gather::{put_inode, read_inode};
 /// Two changed bits of a structure of so many bits are sure: one other damage in 128 looks the same. In a larger one they are sure where
 /// the structure fails its verifier without them, which seldom heals by chance.
 const MOST_SURE_BITS: usize = 8192;
+/// In larger structures two or more pairs make any difference by chance: where the verifier does not tell them apart, none is taken.
+const MOST_PAIRED_BITS: usize = 1 << 17;
 /// Lookups of one repair: some ten seconds.
 const MOST_LOOKUPS: u64 = 1 << 30;
 
@@ -311,7 +313,7 @@ impl BitFlips {
             return of_one_byte;
         }
         let is_sure = table.bit_count() <= MOST_SURE_BITS || !is_sound(&known.sealed());
-        if !is_sure && asked == Asked::Proof {
+        if !is_sure && (asked == Asked::Proof || table.bit_count() > MOST_PAIRED_BITS) {
             return None;
         }
         let mut pairs = table.pairs(difference).into_iter().filter_map(|pair| with(pair.to_vec(), !is_sure));
