@@ -114,49 +114,83 @@ impl BlockOwner {
 /// # Errors
 /// The btrees of its group are damaged; the device.
 pub(crate) fn owners_of(volume: &Volume, group: AgNumber, block: AgBlock) -> Result<Vec<BlockOwner>> {
-    let reader = volume.group(group);
-    for extent in reader.free_extents()? {
-        let extent = extent?;
-        if extent.start > block {
-            break;
-        }
-        if block.get() - extent.start.get() < extent.length_blocks {
-            return Ok(vec![BlockOwner::Free]);
-        }
+    if unless_tolerant(volume, is_free(volume, group, block))?.unwrap_or(false) {
+        return Ok(vec![BlockOwner::Free]);
     }
-    let mut owners = Vec::new();
-    match volume.geometry().features.has_reverse_map() {
-        true => {
-            for mapping in reader.reverse_mappings()? {
-                let mapping = mapping?;
-                if mapping.start > block {
-                    break;
-                }
-                let offset = block.get() - mapping.start.get();
-                if offset >= mapping.length_blocks {
-                    continue;
-                }
-                owners.push(match mapping.owner {
-                    Owner::Inode(inode) => BlockOwner::File {
-                        inode,
-                        fork: if mapping.is_attribute_fork { Fork::Attribute } else { Fork::Data },
-                        file_block: (!mapping.is_extent_map_block)
-                            .then(|| mapping.file_block.get() + u64::from(offset)),
-                        is_unwritten: mapping.is_unwritten,
-                    },
-                    owner => BlockOwner::of_mapping(owner),
-                });
-            }
-        }
-        false => owners = owners_by_their_maps(volume, group, block)?,
-    }
+    let by_reverse_map = match volume.geometry().features.has_reverse_map() {
+        true => unless_tolerant(volume, owners_by_reverse_map(volume, group, block))?,
+        false => None,
+    };
+    let mut owners = match by_reverse_map {
+        Some(owners) => owners,
+        None => owners_by_their_maps(volume, group, block)?,
+    };
     if owners.is_empty() {
         owners.push(BlockOwner::Unknown);
     }
     Ok(owners)
 }
 
-/// The owners of a block that is not free, without a reverse map: all inodes are asked.
+/// The result; nothing where it is an error and the volume is open despite damage.
+fn unless_tolerant<T>(volume: &Volume, result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(_) if volume.findings().is_some() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_free(volume: &Volume, group: AgNumber, block: AgBlock) -> Result<bool> {
+    for extent in volume.group(group).free_extents()? {
+        let extent = extent?;
+        if extent.start > block {
+            break;
+        }
+        if block.get() - extent.start.get() < extent.length_blocks {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn owners_by_reverse_map(volume: &Volume, group: AgNumber, block: AgBlock) -> Result<Vec<BlockOwner>> {
+    let mut owners = Vec::new();
+    for mapping in volume.group(group).reverse_mappings()? {
+        let mapping = mapping?;
+        if mapping.start > block {
+            break;
+        }
+        let offset = block.get() - mapping.start.get();
+        if offset >= mapping.length_blocks {
+            continue;
+        }
+        owners.push(match mapping.owner {
+            Owner::Inode(inode) => BlockOwner::File {
+                inode,
+                fork: if mapping.is_attribute_fork { Fork::Attribute } else { Fork::Data },
+                file_block: (!mapping.is_extent_map_block)
+                    .then(|| mapping.file_block.get() + u64::from(offset)),
+                is_unwritten: mapping.is_unwritten,
+            },
+            owner => BlockOwner::of_mapping(owner),
+        });
+    }
+    Ok(owners)
+}
+
+fn is_in_inode_chunk(volume: &Volume, group: AgNumber, block: AgBlock) -> Result<bool> {
+    let geometry = volume.geometry();
+    for chunk in volume.group(group).inode_chunks()? {
+        let first = chunk?.start.get() / geometry.inodes_per_block().max(1);
+        let offset = block.get().checked_sub(first);
+        if offset.is_some_and(|offset| offset < geometry.blocks_per_inode_chunk()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The owners of a block that is not free, without a reverse map or behind damage: all inodes are asked.
 fn owners_by_their_maps(volume: &Volume, group: AgNumber, block: AgBlock) -> Result<Vec<BlockOwner>> {
     let geometry = volume.geometry();
     if block.get() < geometry.group_header_blocks() {
@@ -170,15 +204,12 @@ fn owners_by_their_maps(volume: &Volume, group: AgNumber, block: AgBlock) -> Res
     if is_in_log {
         return Ok(vec![BlockOwner::Log]);
     }
-    if volume.group(group).free_list()?.contains(&block) {
+    let free_list = unless_tolerant(volume, volume.group(group).free_list())?;
+    if free_list.is_some_and(|list| list.contains(&block)) {
         return Ok(vec![BlockOwner::GroupBtrees]);
     }
-    let blocks_per_chunk = geometry.blocks_per_inode_chunk();
-    for chunk in volume.group(group).inode_chunks()? {
-        let first = chunk?.start.get() / geometry.inodes_per_block().max(1);
-        if block.get().checked_sub(first).is_some_and(|offset| offset < blocks_per_chunk) {
-            return Ok(vec![BlockOwner::InodeChunk]);
-        }
+    if unless_tolerant(volume, is_in_inode_chunk(volume, group, block))?.unwrap_or(false) {
+        return Ok(vec![BlockOwner::InodeChunk]);
     }
     let found = Mutex::new(Vec::new());
     volume.scan_inodes(

@@ -53,15 +53,18 @@ impl MapArgument {
 }
 
 fn read(path: &Path) -> Result<RescueMap, Failure> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = fs::File::open(path);
-    let read = file.and_then(|file| file.take(MOST_MAP_BYTES + 1).read_to_string(&mut text));
-    if text.len() as u64 > MOST_MAP_BYTES {
+    let read = file.and_then(|file| file.take(MOST_MAP_BYTES + 1).read_to_end(&mut bytes));
+    if bytes.len() as u64 > MOST_MAP_BYTES {
         let most = human_size(MOST_MAP_BYTES);
         let words = format!("no map file of ddrescue: those have {most} at most");
         return Err(Failure::refused(Kind::WrongForm, words).with_exit(Exit::Usage));
     }
     read.map_err(|error| Failure::caused_by(&error))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::refused(Kind::WrongForm, "no map file of ddrescue: those are text").with_exit(Exit::Usage)
+    })?;
     RescueMap::parse(&text)
         .map_err(|error| Failure::refused(Kind::WrongForm, error.to_string()).with_exit(Exit::Usage))
 }

@@ -9,7 +9,7 @@ use uxfs_repair::{
 };
 use uxfs_volume::error::Result;
 
-use crate::{kind::Note, output::notice};
+use crate::{kind::Note, output::notice, text::counted};
 
 /// A repair that is seen and not written.
 pub(crate) struct Repaired {
@@ -43,11 +43,13 @@ fn tell(is_clean: bool, actions: u64, remaining: u64) {
     if is_clean {
         notice!(Note::AsRepaired, "--repaired: there is nothing to repair");
     } else if remaining == 0 {
-        notice!(Note::AsRepaired, "shown as a repair would leave it: {actions} changes; nothing is written");
+        let changes = counted(actions, "change");
+        notice!(Note::AsRepaired, "shown as a repair would leave it: {changes}; nothing is written");
     } else {
+        let (changes, findings) = (counted(actions, "change"), counted(remaining, "finding"));
         notice!(
             Note::AsRepaired,
-            "shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
+            "shown as a repair would leave it: {changes}, {findings} left; nothing is written"
         );
     }
 }

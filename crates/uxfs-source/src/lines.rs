@@ -73,9 +73,14 @@ impl Lines {
     }
 }
 
+/// Bytes of an unexpected word that a message shows.
+const MOST_SHOWN_BYTES: usize = 80;
+
 /// A word that is not what it ought to be.
 pub(crate) fn unexpected(word: &[u8], expected: &'static str) -> TextFault {
-    TextFault::Unexpected { word: Shown::from(word), expected }
+    // A file that is no text may have a word of any length.
+    let shown = word.get(..MOST_SHOWN_BYTES).unwrap_or(word);
+    TextFault::Unexpected { word: Shown::from(shown), expected }
 }
 
 /// A number in decimal digits.

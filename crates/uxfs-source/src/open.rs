@@ -195,6 +195,18 @@ mod tests {
     use crate::error::ArchiveFault;
 
     #[test]
+    fn a_manifest_that_comes_as_a_stream_is_named() {
+        for manifest in ["#mtree\n. type=dir\n".to_owned(), "name type=file mode=0644\n".repeat(40)] {
+            let stream = TarSource::from_stream("-", io::Cursor::new(manifest), TarOptions::default());
+            let refused = stream.and_then(|mut stream| stream.next_item().map(drop));
+            assert!(
+                matches!(refused, Err(SourceError::Archive { fault: ArchiveFault::Manifest, .. })),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[test]
     fn what_it_is_shows() {
         let folder = tempfile::tempdir().unwrap();
         let open = |path: &Path| Source::open(path, &SourceOptions::default(), Reading::Metadata).unwrap();

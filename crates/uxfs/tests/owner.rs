@@ -2,16 +2,17 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
 use serde_json::Value as Json;
 use uxfs_testkit::{
     golden::GoldenImage,
+    image::memory_folder,
     judges::{Judge, judged},
     mount::{Access, LoopMount},
-    require,
+    require, sparse,
 };
 
 use crate::common::{succeeds, text, uxfs};
@@ -121,6 +122,15 @@ fn without_a_reverse_map_the_maps_of_files_are_asked() {
     assert!(expected.len() > 10);
     let sectors: Vec<u64> = expected.iter().map(|(sector, _)| *sector).collect();
     let found = owners(&image, &sectors);
+    // So they are behind a damaged header of the group.
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let damaged = folder.path().join("image");
+    sparse::copy(&image, &damaged).unwrap();
+    fs::File::options().write(true).open(&damaged).unwrap().write_all_at(&[0; 512], 512).unwrap();
+    let (sector, inode) = expected.iter().min().unwrap();
+    let output = uxfs(&["owner", "--tolerant", text(&damaged), "--sector", &sector.to_string()]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && shown.contains(&format!("inode {inode}")), "{output:?}");
     for (sector, inode) in expected {
         assert!(
             found.iter().any(|found| found["sector"] == sector && found["inode"] == inode),

@@ -59,9 +59,15 @@ pub fn run(volume: &Volume, arguments: &Arguments, context: &Context) -> Outcome
             .map(Geometry::byte_of_sector)
             .ok_or_else(|| Failure::refused(Kind::Invalid, format!("the file system has no block {block}")))
     };
-    let of_sector = |sector: &u64| sector.checked_mul(SECTOR_SIZE_BYTES).unwrap_or(u64::MAX);
+    let of_sector = |sector: &u64| {
+        sector.checked_mul(SECTOR_SIZE_BYTES).ok_or_else(|| {
+            let words = format!("sector {sector} lies behind the end of the file system");
+            Failure::refused(Kind::Invalid, words)
+        })
+    };
     let mut bytes = block.iter().map(of_block).collect::<Result<Vec<_>, _>>()?;
-    bytes.extend(sector.iter().map(of_sector).chain(byte.iter().copied()));
+    bytes.extend(sector.iter().map(of_sector).collect::<Result<Vec<_>, _>>()?);
+    bytes.extend(byte);
     let mut output = Output::new();
     bytes.into_iter().try_for_each(|byte| show(volume, byte, context, &mut output))?;
     output.finish()?;

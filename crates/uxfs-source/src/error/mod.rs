@@ -262,7 +262,9 @@ impl SourceError {
 /// Where an archive is damaged, in front of how. What holds no archive has no place.
 fn place_of(offset: u64, fault: &ArchiveFault) -> String {
     match fault {
-        ArchiveFault::Empty | ArchiveFault::Device | ArchiveFault::Zeros(_) => String::new(),
+        ArchiveFault::Empty | ArchiveFault::Device | ArchiveFault::Manifest | ArchiveFault::Zeros(_) => {
+            String::new()
+        }
         _ => format!("at byte {offset}: "),
     }
 }
@@ -276,6 +278,9 @@ pub enum ArchiveFault {
     /// A device that is neither a tape nor a terminal.
     #[error("is a device, not an archive")]
     Device,
+    /// A manifest where an archive should be.
+    #[error("is a manifest: one that is read from a pipe or standard input cannot be used, give its file")]
+    Manifest,
     /// Nothing but zeros, so far as it was read.
     #[error("is no archive: it begins with more than {} MiB of zeros", .0 >> 20)]
     Zeros(u64),

@@ -13,6 +13,7 @@ use crate::{
     content::{next_data, read_full},
     endless::MAX_ZEROS_BYTES,
     error::{ArchiveFault, Shown, SourceError},
+    manifest,
     packing::Unpacked,
 };
 
@@ -169,13 +170,26 @@ impl Input {
         while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
             match self.read(rest)? {
                 0 if block.iter().all(|byte| *byte == 0) => return Ok(None),
-                0 => return Err(self.truncated("a header")),
+                0 => {
+                    self.refuse_manifest(block.get(..length).unwrap_or_default())?;
+                    return Err(self.truncated("a header"));
+                }
                 read => length += read,
             }
         }
+        self.refuse_manifest(&block)?;
         self.has_data |= block.iter().any(|byte| *byte != 0);
         self.check_zeros()?;
         Ok(Some(block))
+    }
+
+    /// Refuses a manifest that comes as a stream. Its first block has no zeros, as that of an archive has.
+    fn refuse_manifest(&self, block: &[u8]) -> Result<(), SourceError> {
+        let is_first = !self.has_data && matches!(self.origin, Origin::Stream(_));
+        match is_first && !block.contains(&0) && manifest::looks_like(block) {
+            true => Err(self.fault(ArchiveFault::Manifest)),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a stream of zeros alone, which may have no end. A file has one, and behind a member they are padding.

@@ -173,12 +173,13 @@ fn print_counts(summary: &ScanSummary, context: &Context, output: &mut Output) -
     }
     writeln!(output, "{}", summary.inodes)?;
     let damage = [
-        (summary.damaged_inodes, "damaged inodes"),
-        (summary.unread_inodes, "inodes that could not be read"),
-        (summary.damaged_indexes.into(), "damaged inode indexes"),
+        (summary.damaged_inodes, "damaged inode", ""),
+        (summary.unread_inodes, "inode", " that could not be read"),
+        (summary.damaged_indexes.into(), "damaged inode index", ""),
     ];
-    for (count, name) in damage.iter().filter(|(count, _)| *count > 0) {
-        notice!(Note::Damaged, "{count} {name}");
+    for (count, name, what) in damage.iter().filter(|(count, ..)| *count > 0) {
+        let plural = if name.ends_with('x') { "es" } else { "s" };
+        notice!(Note::Damaged, "{count} {name}{}{what}", if *count == 1 { "" } else { plural });
     }
     Ok(())
 }
