@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
     path::Path,
+    process::Command,
 };
 
 use anyhow::{Context, Result};
@@ -85,6 +86,8 @@ pub struct Bench<'a> {
     pub keep: Option<&'a Path>,
     /// The kernel works on one repaired image of so many; on none where it is 0.
     pub work_every: u64,
+    /// A command that also has to pass each repaired image.
+    pub judge: Option<&'a Path>,
 }
 
 impl Bench<'_> {
@@ -143,7 +146,10 @@ impl Bench<'_> {
             is_worked_on: false,
         };
         let mut tree = None;
-        // The kernel is shown no image that the judge complains of.
+        if let (Some(judge), None) = (self.judge, &ending.fault) {
+            ending.fault = complaint_of(judge, &image)?;
+        }
+        // The kernel is shown no image that a judge complains of.
         if ending.fault.is_none() {
             match sample::describe_repaired(&image) {
                 Ok(manifest) => {
@@ -164,6 +170,14 @@ impl Bench<'_> {
         fs::remove_file(&image)?;
         Ok((ending, tree))
     }
+}
+
+/// What a command says of an image that it does not pass.
+fn complaint_of(judge: &Path, image: &Path) -> Result<Option<String>> {
+    let output = Command::new(judge).arg(image).output().context("running the judge")?;
+    let words = [output.stdout, output.stderr].concat();
+    let words: Vec<_> = String::from_utf8_lossy(&words).lines().take(4).map(str::to_owned).collect();
+    Ok((!output.status.success()).then(|| format!("{}: {}", judge.display(), words.join("; "))))
 }
 
 fn apply(image: &Path, patches: &[Patch]) -> Result<()> {

@@ -56,6 +56,7 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64, built: Duration) -> R
         seed,
         keep: None,
         work_every: 0,
+        judge: None,
     };
     let mut endings = Vec::new();
     for repairer in repairers {

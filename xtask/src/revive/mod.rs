@@ -116,6 +116,9 @@ pub struct Arguments {
     /// Have the kernel work on one repaired image of so many, which the seed chooses: make files, then remove everything; 0 for none
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     work_every: u64,
+    /// A command that also has to pass each repaired image, whose path it gets: the online scrub of another kernel
+    #[arg(long, value_name = "COMMAND")]
+    judge: Option<PathBuf>,
     /// Folder for images, in memory
     #[arg(long, default_value = "/dev/shm/uxfs-revive")]
     directory: PathBuf,

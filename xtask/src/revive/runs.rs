@@ -47,6 +47,7 @@ pub fn run(
         seed,
         keep: arguments.keep.as_deref(),
         work_every: arguments.work_every,
+        judge: arguments.judge.as_deref(),
     };
     let chosen = match arguments.kinds {
         Some(count) => some_of(kinds, count, seed, &sample.name),
