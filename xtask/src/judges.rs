@@ -1,4 +1,4 @@
-//! `cargo xtask judges`: the newest packaged xfsprogs and systemd-repart beside the system's own, without touching those.
+//! `cargo xtask judges`: the newest packaged xfsprogs, systemd-repart and SELinux tools beside the system's own, without touching those.
 //!
 //! On Debian the packages come from the unstable suite of the mirror that this machine's apt already uses. They are unpacked to
 //! a folder among the user's caches and run on their own C library through wrappers in its `bin`, so that an older host does not
@@ -63,7 +63,7 @@ struct Newest {
     probe: (Judge, &'static str),
 }
 
-const NEWEST: [Newest; 2] = [
+const NEWEST: [Newest; 3] = [
     Newest { package: "xfsprogs", root: "root", tools: "usr/sbin", suffix: "", probe: (Judge::Mkfs, "-V") },
     Newest {
         package: "systemd-repart",
@@ -71,6 +71,13 @@ const NEWEST: [Newest; 2] = [
         tools: "usr/bin",
         suffix: "-newest",
         probe: (Judge::NewestRepart, "--version"),
+    },
+    Newest {
+        package: "selinux-utils",
+        root: "selinux",
+        tools: "usr/sbin",
+        suffix: "-newest",
+        probe: (Judge::NewestSefcontextCompile, "-V"),
     },
 ];
 /// What was installed longer ago is installed again.

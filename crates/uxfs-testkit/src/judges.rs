@@ -83,13 +83,15 @@ pub enum Judge {
     Bgzip,
     /// `selabel_lookup` and `sefcontext_compile` of SELinux, which come together
     SelabelLookup,
+    /// Those of Debian's unstable suite, beside the former, each with `-newest` behind its name
+    NewestSefcontextCompile,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -117,6 +119,7 @@ impl Judge {
         Self::Xz,
         Self::Bgzip,
         Self::SelabelLookup,
+        Self::NewestSefcontextCompile,
         Self::Kernel,
     ];
 
@@ -150,6 +153,7 @@ impl Judge {
             Self::Xz => "xz",
             Self::Bgzip => "bgzip",
             Self::SelabelLookup => "selabel_lookup",
+            Self::NewestSefcontextCompile => "sefcontext_compile-newest",
             Self::Kernel => "kernel",
         }
     }
@@ -173,7 +177,12 @@ impl Judge {
 
     /// A command that runs the tool, or the bare name where it is missing (so that running it says so).
     pub fn command(self) -> Command {
-        let path = self.path().unwrap_or_else(|| self.name().into());
+        self.command_beside(self.name())
+    }
+
+    /// The same of another tool that comes together with this one.
+    pub fn command_beside(self, tool: &str) -> Command {
+        let path = self.path().map_or_else(|| tool.into(), |path| path.with_file_name(tool));
         without_shell(&path).unwrap_or_else(|| Command::new(path))
     }
 }

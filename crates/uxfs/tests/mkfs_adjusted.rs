@@ -274,9 +274,9 @@ fn labels_come_from_a_policy_and_its_companions() {
         }
     }
     repair_is_silent(&image).unwrap();
-    let program = Judge::SelabelLookup.path().unwrap().with_file_name("sefcontext_compile");
-    common::host(text(&program), &["-o", text(&place.path("contexts.bin")), text(&contexts)]);
     let (tree, bin) = (place.path("tree"), place.path("contexts.bin"));
+    let mut compile = Judge::SelabelLookup.command_beside("sefcontext_compile");
+    assert!(compile.arg("-o").arg(&bin).arg(&contexts).status().unwrap().success());
     let form = ["--size", "300M", "--file-contexts", text(&bin), "--from", text(&tree), text(&image)];
     let output = mkfs(&form, None, Stdio::null());
     assert!(output.status.success() && words(&output).is_empty(), "{}", words(&output));
@@ -285,11 +285,11 @@ fn labels_come_from_a_policy_and_its_companions() {
         ("u:object_r:old_t:s0".into(), "u:object_r:sub_t:s0".into())
     );
     let mut bytes = fs::read(&bin).unwrap();
-    bytes[4] = 6;
+    bytes[4..8].copy_from_slice(&[7; 4]);
     fs::write(&bin, bytes).unwrap();
     let output = mkfs(&form, None, Stdio::null());
     let said = words(&output);
-    assert!(said.contains("version 6") && said.contains("the file without .bin"), "{said}");
+    assert!(said.contains("version 117901063") && said.contains("the file without .bin"), "{said}");
     fs::remove_file(&bin).unwrap();
     let with = |file: &Path| {
         let tree = place.path("tree");
