@@ -11,7 +11,7 @@ pub enum CompiledFault {
     #[error("is a compiled file_contexts of a machine with the other byte order")]
     ByteOrder,
     /// A form that is not read.
-    #[error("is a compiled file_contexts of version {0}; only version 5 can be read")]
+    #[error("is a compiled file_contexts of version {0}; only versions 5 and 6 can be read")]
     Version(u32),
     /// Expressions are stored in another way.
     #[error(
@@ -42,4 +42,29 @@ pub enum CompiledFault {
         /// The fault.
         fault: TextFault,
     },
+    /// A context that is none.
+    #[error("is a compiled file_contexts whose context {number} is wrong: {fault}")]
+    Context {
+        /// From 1.
+        number: u32,
+        /// The fault.
+        fault: TextFault,
+    },
+    /// A rule that means nothing beside the others, or one too many.
+    #[error("is a compiled file_contexts with a wrong rule: {0}")]
+    Rules(TextFault),
+    /// Other rules than the head says.
+    #[error("is a compiled file_contexts with {found} rules, of which its head tells {claimed}")]
+    RuleCount {
+        /// Read.
+        found: u32,
+        /// Told.
+        claimed: u64,
+    },
+    /// A tree of folders that is none.
+    #[error("is a compiled file_contexts with {0}")]
+    Folder(&'static str),
+    /// Nothing in it.
+    #[error("is a compiled file_contexts without any rule")]
+    NoRules,
 }

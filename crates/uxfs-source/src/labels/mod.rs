@@ -2,7 +2,7 @@
 //!
 //! As with libselinux, a line without any special character goes before all others, and otherwise the last line that fits
 //! holds; `<<none>>` means no label. Expressions match whole paths, which begin with a slash. They are grouped by the first
-//! component of what they match, so that few are tried on a path, and compiled when the first path of a group comes.
+//! folder that their text names, so that few are tried on a path, and compiled when the first path of a group comes.
 //!
 //! Of a file that is named, and of its companions, the compiled form (`.bin`) is read where the text is not there.
 //!
@@ -26,7 +26,7 @@ use std::{
     io::{self, BufReader, Read},
     path::{Path, PathBuf},
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -36,7 +36,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use self::{compiled::Compiled, substitutions::Substitutions};
 use crate::{
     entry::{Kind, Metadata, SELINUX_LABEL},
-    error::{Shown, SourceError, TextFault},
+    error::{CompiledFault, Shown, SourceError, TextFault},
     lines::{Lines, unexpected},
     packing::unpack,
 };
@@ -57,7 +57,7 @@ pub struct Labels {
     rules: Vec<Rule>,
     /// Lines that are paths.
     exact: HashMap<Box<[u8]>, Vec<u32>>,
-    /// By first component, with the slash before it.
+    /// By the first folder, with its slashes.
     groups: HashMap<Box<[u8]>, Group>,
     /// Those that may match anywhere.
     anywhere: Group,
@@ -69,10 +69,19 @@ pub struct Labels {
 
 #[derive(Debug)]
 struct Rule {
-    pattern: Box<str>,
+    matches: Matches,
     /// The letter of the kind that it is for.
     kind: Option<u8>,
-    label: Option<Box<[u8]>>,
+    label: Option<Arc<[u8]>>,
+}
+
+/// Which paths a rule is for.
+#[derive(Debug)]
+enum Matches {
+    /// This one.
+    Path(Box<[u8]>),
+    /// Those of a regular expression. Others than those below a folder, which may be none, are not tried.
+    Expression { pattern: Box<str>, below: Box<[u8]> },
 }
 
 /// Rules in order, compiled when needed.
@@ -147,15 +156,13 @@ impl Labels {
         let file = fs::File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
         let mut file = BufReader::new(file);
         let mut start = Vec::new();
-        file.by_ref().take(compiled::MAGIC.len() as u64).read_to_end(&mut start).map_err(failed)?;
+        file.by_ref().take(4).read_to_end(&mut start).map_err(failed)?;
         let name = Shown::from(path.as_os_str().as_encoded_bytes());
         let fault = match <[u8; 4]>::try_from(start.as_slice()) {
-            Ok(magic) if matches!(magic, compiled::MAGIC | compiled::OTHER_MAGIC) => {
-                let mut compiled = Compiled::open(name, magic, file)?;
-                while let Some(rule) = compiled.next()? {
-                    self.add_rule(rule).map_err(|fault| compiled.rule_fault(fault))?;
-                }
-                compiled.rule_fault(NO_RULES)
+            Ok(magic) if compiled::is_magic(magic) => {
+                let mut compiled = Compiled::new(name, magic, file);
+                compiled.read(&mut |rule| self.add_rule(rule))?;
+                compiled.fault(CompiledFault::NoRules)
             }
             _ => {
                 let text = unpack(BufReader::new(io::Cursor::new(start).chain(file))).map_err(failed)?;
@@ -184,14 +191,17 @@ impl Labels {
             return Err(TextFault::TooMuch("rules"));
         }
         let index = self.rules.len() as u32;
-        match (literal(&rule.pattern), stem(&rule.pattern)) {
-            (Some(path), _) => self.exact.entry(path).or_default().push(index),
-            (None, Some(stem)) => self.groups.entry(stem).or_default().rules.push(index),
-            (None, None) => self.anywhere.rules.push(index),
-        }
-        // What cannot be compiled is told with its line.
-        if literal(&rule.pattern).is_none() {
-            build(&[&rule.pattern]).map_err(TextFault::Pattern)?;
+        match &rule.matches {
+            Matches::Path(path) => self.exact.entry(path.clone()).or_default().push(index),
+            Matches::Expression { pattern, below } => {
+                // What cannot be compiled is told with its line.
+                build(&[pattern]).map_err(TextFault::Pattern)?;
+                let group = match first_folder(below) {
+                    Some(folder) => self.groups.entry(folder.into()).or_default(),
+                    None => &mut self.anywhere,
+                };
+                group.rules.push(index);
+            }
         }
         self.rules.push(rule);
         Ok(())
@@ -214,15 +224,18 @@ impl Labels {
         let path = self.substitutions.iter().fold(path, |path, rules| rules.apply(path));
         let fits = |index: u32| {
             let rule = self.rules.get(index as usize)?;
-            rule.kind.is_none_or(|kind| kind == letter).then_some((index, rule))
+            let is_tried = match &rule.matches {
+                Matches::Path(_) => true,
+                Matches::Expression { below, .. } => path.starts_with(below),
+            };
+            (is_tried && rule.kind.is_none_or(|kind| kind == letter)).then_some((index, rule))
         };
         let exact =
             self.exact.get(path.as_slice()).into_iter().flatten().rev().find_map(|index| fits(*index));
         if let Some((_, rule)) = exact {
             return Ok(rule.label.as_deref());
         }
-        let end = path.iter().skip(1).position(|byte| *byte == b'/').map_or(path.len(), |slash| slash + 1);
-        let group = self.groups.get(path.get(..end).unwrap_or_default());
+        let group = first_folder(&path).and_then(|folder| self.groups.get(folder));
         let mut best: Option<(u32, &Rule)> = None;
         for group in group.into_iter().chain([&self.anywhere]) {
             let last =
@@ -264,11 +277,11 @@ impl Group {
 
     fn compile(&self, rules: &[Rule]) -> Result<Vec<RegexSet>, SourceError> {
         let sets = self.rules.chunks(SET_RULES).map(|indices| {
-            let patterns: Vec<&str> = indices
-                .iter()
-                .filter_map(|index| rules.get(*index as usize))
-                .map(|rule| &*rule.pattern)
-                .collect();
+            let pattern = |index: &u32| match &rules.get(*index as usize)?.matches {
+                Matches::Expression { pattern, .. } => Some(&**pattern),
+                Matches::Path(_) => None,
+            };
+            let patterns: Vec<&str> = indices.iter().filter_map(pattern).collect();
             build(&patterns).map_err(|error| SourceError::Text {
                 file: Shown::from(b"file contexts".as_slice()),
                 line: 0,
@@ -279,8 +292,10 @@ impl Group {
     }
 }
 
+/// As PCRE understands them between `^` and `$`, where libselinux puts them: of alternatives outside of brackets the first
+/// needs no end and the last no beginning, and a path may end with a line break.
 fn build(patterns: &[&str]) -> Result<RegexSet, String> {
-    let anchored = patterns.iter().map(|pattern| format!("^(?:{pattern})$"));
+    let anchored = patterns.iter().map(|pattern| format!("^{pattern}(?:\\n)?$"));
     let built = RegexSetBuilder::new(anchored)
         .unicode(false)
         .dot_matches_new_line(true)
@@ -310,11 +325,11 @@ fn parse(line: &[u8]) -> Result<Option<Rule>, TextFault> {
     if let Some(more) = words.next().filter(|_| kind.is_none()) {
         return Err(unexpected(more, "end of the line"));
     }
-    Ok(Some(Rule { pattern: pattern.into(), kind, label: label_of(label)? }))
+    Ok(Some(Rule { matches: Matches::of(pattern), kind, label: label_of(label)? }))
 }
 
 /// The label that a word is; `None` where there is to be none.
-fn label_of(word: &[u8]) -> Result<Option<Box<[u8]>>, TextFault> {
+fn label_of(word: &[u8]) -> Result<Option<Arc<[u8]>>, TextFault> {
     match word {
         b"<<none>>" => Ok(None),
         label if is_context(label) => Ok(Some(label.into())),
@@ -389,22 +404,28 @@ fn literal(pattern: &str) -> Option<Box<[u8]>> {
     Some(path.into())
 }
 
-/// `/usr` of `/usr/.*`, if all that matches begins so.
-fn stem(pattern: &str) -> Option<Box<[u8]>> {
-    let rest = pattern.strip_prefix('/')?;
-    let (first, behind) = rest.split_once('/')?;
-    let is_plain = |part: &str| !part.contains(SPECIAL) && !part.contains('\\');
-    // An alternative outside of brackets would begin anew, and a slash may be optional.
-    let may_differ = behind.starts_with(['?', '*', '{']) || has_outer_alternative(behind);
-    (is_plain(first) && !may_differ && !first.is_empty()).then(|| format!("/{first}").into_bytes().into())
+impl Matches {
+    /// As libselinux before 3.8 takes an expression.
+    fn of(pattern: &str) -> Self {
+        match literal(pattern) {
+            Some(path) => Self::Path(path),
+            None => Self::Expression { pattern: pattern.into(), below: stem(pattern).into() },
+        }
+    }
 }
 
-fn has_outer_alternative(pattern: &str) -> bool {
-    let mut depth = 0_i32;
-    pattern.chars().any(|character| {
-        depth += i32::from(character == '(') - i32::from(character == ')');
-        character == '|' && depth <= 0
-    })
+/// `/usr/` of `/usr/.*`; empty where there may be more than one such folder. libselinux tries an expression only on paths below
+/// it, whatever the rest says.
+fn stem(pattern: &str) -> &[u8] {
+    let is_plain =
+        |folder: &[u8]| !folder.iter().any(|byte| SPECIAL.contains(&(*byte as char)) || *byte == b'\\');
+    first_folder(pattern.as_bytes()).filter(|folder| is_plain(folder)).unwrap_or_default()
+}
+
+/// `/usr/` of `/usr/lib/x`.
+fn first_folder(path: &[u8]) -> Option<&[u8]> {
+    let length = path.strip_prefix(b"/")?.iter().position(|byte| *byte == b'/')?;
+    path.get(..length + 2)
 }
 
 fn letter(kind: &Kind) -> u8 {
