@@ -20,6 +20,7 @@ mod compiled;
 mod substitutions;
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     ffi::OsString,
     fs,
@@ -73,6 +74,8 @@ struct Rule {
     /// The letter of the kind that it is for.
     kind: Option<u8>,
     label: Option<Arc<[u8]>>,
+    /// Where it fits, rules of folders further out are not looked at.
+    is_last: bool,
 }
 
 /// Which paths a rule is for.
@@ -236,13 +239,11 @@ impl Labels {
             return Ok(rule.label.as_deref());
         }
         let group = first_folder(&path).and_then(|folder| self.groups.get(folder));
-        let mut best: Option<(u32, &Rule)> = None;
+        let mut found: Vec<(u32, &Rule)> = Vec::new();
         for group in group.into_iter().chain([&self.anywhere]) {
-            let last =
-                group.matches(&path, &self.rules)?.into_iter().filter_map(fits).max_by_key(|found| found.0);
-            best = best.into_iter().chain(last).max_by_key(|found| found.0);
+            found.extend(group.matches(&path, &self.rules)?.into_iter().filter_map(fits));
         }
-        Ok(best.and_then(|(_, rule)| rule.label.as_deref()))
+        Ok(last_of(found).and_then(|rule| rule.label.as_deref()))
     }
 
     /// Gives a file its label, where there is one for it.
@@ -256,6 +257,22 @@ impl Labels {
         }
         Ok(())
     }
+}
+
+/// The rule that holds among those that fit.
+fn last_of(mut found: Vec<(u32, &Rule)>) -> Option<&Rule> {
+    // From the innermost folder outwards, as libselinux looks.
+    found.sort_unstable_by_key(|(index, rule)| Reverse((rule.matches.depth_bytes(), *index)));
+    let mut best: Option<(u32, &Rule)> = None;
+    for (index, rule) in found {
+        if best.is_none_or(|(later, _)| later < index) {
+            best = Some((index, rule));
+            if rule.is_last {
+                break;
+            }
+        }
+    }
+    best.map(|(_, rule)| rule)
 }
 
 impl Group {
@@ -325,7 +342,7 @@ fn parse(line: &[u8]) -> Result<Option<Rule>, TextFault> {
     if let Some(more) = words.next().filter(|_| kind.is_none()) {
         return Err(unexpected(more, "end of the line"));
     }
-    Ok(Some(Rule { matches: Matches::of(pattern), kind, label: label_of(label)? }))
+    Ok(Some(Rule { matches: Matches::of(pattern), kind, label: label_of(label)?, is_last: false }))
 }
 
 /// The label that a word is; `None` where there is to be none.
@@ -410,6 +427,14 @@ impl Matches {
         match literal(pattern) {
             Some(path) => Self::Path(path),
             None => Self::Expression { pattern: pattern.into(), below: stem(pattern).into() },
+        }
+    }
+
+    /// Length of the folder that it is for.
+    fn depth_bytes(&self) -> usize {
+        match self {
+            Self::Path(path) => path.len(),
+            Self::Expression { below, .. } => below.len(),
         }
     }
 }

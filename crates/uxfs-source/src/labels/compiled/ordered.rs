@@ -34,7 +34,7 @@ pub(super) fn read<R: Read>(file: &mut Compiled<R>, add: Add<'_>) -> Result<(), 
         file.pass_expression()?;
         let rule = || {
             let matches = Matches::of(expression(&pattern)?);
-            Ok(Rule { matches, kind: kind_of_mode(mode)?, label: label_of(&label)? })
+            Ok(Rule { matches, kind: kind_of_mode(mode)?, label: label_of(&label)?, is_last: false })
         };
         rule().and_then(&mut *add).map_err(|fault| file.rule_fault(fault))?;
     }

@@ -12,7 +12,8 @@
 //!
 //! A rule lies in the deepest folder that its text names without special characters, three levels deep at most. libselinux looks
 //! for it on the way to the file that is looked up, so that `/var/lib/x/?` is not for `/var/lib/x`. Among the rules for one path the
-//! first holds, among all expressions the one of the last line.
+//! first holds, among all expressions the one of the last line. But it looks from the innermost folder outwards, and ends where it
+//! finds `<<none>>`.
 
 use std::{collections::BTreeMap, io::Read, sync::Arc};
 
@@ -119,7 +120,7 @@ impl<R: Read> Tree<'_, R> {
             let kind = self.kind()?;
             let is_so = plain(&text).eq(path.iter().map(|byte| Some(*byte)));
             self.check_place(&text, folder, is_so)?;
-            self.paths.push(Rule { matches: Matches::Path(path.into()), kind, label });
+            self.paths.push(Rule { matches: Matches::Path(path.into()), kind, label, is_last: false });
         }
         let mut last_line = 0;
         for _ in 0..self.file.number("a folder")? {
@@ -132,7 +133,8 @@ impl<R: Read> Tree<'_, R> {
             self.check_place(&text, folder, true)?;
             let pattern = expression(&text).map_err(|fault| self.file.rule_fault(fault))?.into();
             let matches = Matches::Expression { pattern, below: folder.into() };
-            let before = self.expressions.insert(line, Rule { matches, kind, label });
+            let is_last = label.is_none();
+            let before = self.expressions.insert(line, Rule { matches, kind, label, is_last });
             if line <= last_line || before.is_some() {
                 let fault = unexpected(line.to_string().as_bytes(), "line that it can come from");
                 return Err(self.file.rule_fault(fault));
