@@ -211,13 +211,15 @@ fn is_special(byte: u8) -> bool {
 /// Whether an expression lies in a folder, as `sefcontext_compile` puts it there: it takes slashes one after another as one, and
 /// the first character, whatever it is, as a slash. So what lies in memory for a rule is no longer than its text.
 fn is_below(text: &[u8], folder: &[u8]) -> bool {
-    let Some(rest) = text.get(1..).filter(|_| !folder.is_empty()) else { return folder.is_empty() };
-    let mut last = None;
-    let characters = std::iter::once(Some(b'/')).chain(plain(rest));
-    let once = characters.filter(|byte| {
-        let is_again = *byte == Some(b'/') && last == Some(b'/');
-        last = *byte;
-        !is_again
-    });
-    once.take(folder.len()).eq(folder.iter().map(|byte| Some(*byte)))
+    let Some(name) = folder.strip_prefix(b"/") else { return folder.is_empty() };
+    let mut last = b'/';
+    let mut rest = plain(text.get(1..).unwrap_or_default());
+    name.iter().all(|wanted| {
+        let mut next = rest.next().flatten();
+        while next == Some(b'/') && last == b'/' {
+            next = rest.next().flatten();
+        }
+        last = *wanted;
+        next == Some(*wanted)
+    })
 }
