@@ -9,18 +9,25 @@ use std::{
 use tempfile::TempDir;
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_format::{
-    btree::extent_map::Extent,
+    btree::extent_map::{Extent, ExtentMapRoot, ExtentRecord, MAX_EXTENT_BLOCKS},
     inode::{FileType, Fork, ForkFormat, InodeFlags2},
-    units::{FileBlock, InodeNumber},
+    units::{FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_repair::repair::{
     Staged,
     action::{Action, MapWitness},
 };
 use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_is_silent,
+    golden::GoldenImage,
+    image::memory_folder,
+    judges::Judge,
+    manifest::{differences, from_mount, report},
+    mount::{Access, LoopMount},
+    require,
+    verdict::{repair_findings, repair_is_silent},
 };
 use uxfs_volume::{
+    btree::{BlockEvent, Tree},
     inode::{
         Inode,
         scan::{ScanEvent, ScanOptions, ScannedInode},
@@ -28,7 +35,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use crate::common::{plant, repair_image, repair_image_without_log};
+use crate::common::{plant, repair_image, repair_image_without_log, try_all};
 
 struct MappedFile {
     inode: InodeNumber,
@@ -211,4 +218,110 @@ fn without_a_reverse_map_one_of_two_files_keeps_the_blocks_and_the_other_the_res
     let is_partial =
         |action: &Action| matches!(action, Action::FilePartial { inode } if *inode == other.inode);
     assert!(staged.actions.iter().any(is_partial), "{:#?}", staged.actions);
+}
+
+/// Leaves of the extent map of a file, with the extents in each.
+fn leaves_of(image: &Path, inode: InodeNumber) -> Vec<(FsBlock, Vec<Extent>)> {
+    let volume = open(image);
+    let inode = volume.inode(inode).unwrap();
+    let root = ExtentMapRoot::parse(inode.extent_root_bytes(Fork::Data)).unwrap();
+    let mut leaves = Vec::new();
+    let _ = Tree::of_inode(&volume, inode.number, &root).visit_blocks(&mut |event| {
+        if let BlockEvent::Block { address, view, .. } = event
+            && view.is_leaf()
+        {
+            leaves.push((address, view.records().iter().map(ExtentRecord::get).collect()));
+        }
+        ControlFlow::Continue(())
+    });
+    leaves
+}
+
+/// An extent of a leaf with another length.
+struct WrongLength {
+    inode: InodeNumber,
+    leaf: FsBlock,
+    index: usize,
+    length_blocks: u64,
+}
+
+/// Lengths that cannot be, at the ends of leaves and within them; and lengths that can be.
+fn wrong_lengths(image: &Path) -> Vec<WrongLength> {
+    let files = regular_files(image, InodeFlags2::empty(), ForkFormat::Btree);
+    let mut wrong = Vec::new();
+    for MappedFile { inode, .. } in files {
+        let leaves = leaves_of(image, inode);
+        let last = leaves.len() - 1;
+        let mut add = |leaf: usize, index: usize, length_blocks: u64| {
+            wrong.push(WrongLength { inode, leaf: leaves[leaf].0, index, length_blocks });
+        };
+        add(0, 0, 0);
+        add(0, leaves[0].1.len() - 1, MAX_EXTENT_BLOCKS);
+        add(last, leaves[last].1.len() - 1, MAX_EXTENT_BLOCKS);
+        let mut pairs = leaves[last].1.windows(2).enumerate();
+        let is_before_hole =
+            |pair: &[Extent]| pair[0].length_blocks > 1 && pair[0].end() < pair[1].file_block;
+        if let Some((index, pair)) = pairs.find(|(_, pair)| is_before_hole(pair)) {
+            add(last, index, pair[0].length_blocks - 1);
+            add(last, index, pair[0].length_blocks + 1);
+        }
+    }
+    wrong
+}
+
+#[test]
+fn without_a_reverse_map_counted_blocks_and_free_space_tell_one_length() {
+    require!(Judge::XfsDb, Judge::XfsRepair, Judge::Kernel);
+    let golden = GoldenImage::lean("no-feature").unwrap();
+    let (_folder, sound) = unpacked("no-feature");
+    let cases = wrong_lengths(&sound);
+    assert!(cases.len() > 15, "{}", cases.len());
+    let expected = golden.manifest().unwrap();
+    let wrong = try_all(&cases, |case, image| {
+        let WrongLength { inode, leaf, index, length_blocks } = case;
+        golden.unpack_to(image).unwrap();
+        let change = format!("write -d recs[{}].blockcount {length_blocks}", index + 1);
+        plant(image, &[&format!("fsblock {leaf}"), "type bmapbtd", &change]);
+        let staged = repair_image_without_log(image);
+        let told = || format!("inode {inode}, record {index}, {length_blocks}: {:#?}", staged.actions);
+        let is_so = |action: &Action| matches!(action, Action::ExtentMap { inode: of, .. } if of == inode);
+        let mut wrong = Vec::new();
+        if !staged.remaining.is_empty() || !staged.actions.iter().any(is_so) {
+            wrong.push(told());
+        }
+        if extents_of(image, *inode) != extents_of(&sound, *inode) {
+            wrong.push(format!("other extents: {}", told()));
+        }
+        wrong.extend(repair_findings(image).unwrap());
+        let mount = LoopMount::new(image, Access::ReadOnly).unwrap();
+        let found = from_mount(mount.path(), expected.header.clone()).unwrap();
+        mount.unmount().unwrap();
+        wrong.extend(report(&differences(&expected, &found), 20));
+        wrong
+    });
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn without_a_reverse_map_two_wrong_lengths_are_told() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let (_folder, image) = unpacked("no-feature");
+    let files = regular_files(&image, InodeFlags2::empty(), ForkFormat::Btree);
+    let long = |extents: &[Extent]| -> Vec<usize> {
+        let is_long = |index: &usize| extents[*index].length_blocks > 1;
+        (0..extents.len()).filter(is_long).take(2).collect()
+    };
+    let found = files.iter().find_map(|file| {
+        let (leaf, extents) = leaves_of(&image, file.inode).swap_remove(0);
+        Some((file.inode, leaf, long(&extents), extents)).filter(|(_, _, long, _)| long.len() == 2)
+    });
+    let (inode, leaf, long, extents) = found.unwrap();
+    for index in long {
+        let shorter = extents[index].length_blocks - 1;
+        let change = format!("write -d recs[{}].blockcount {shorter}", index + 1);
+        plant(&image, &[&format!("fsblock {leaf}"), "type bmapbtd", &change]);
+    }
+    let staged = repair_image_without_log(&image);
+    assert!(staged.remaining.is_empty() && is_kept(&staged, inode), "{:#?}", staged.actions);
+    repair_is_silent(&image).unwrap();
 }

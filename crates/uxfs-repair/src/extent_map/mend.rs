@@ -24,8 +24,8 @@ use crate::{
 /// An extent as it lies in an inode or a leaf.
 const EXTENT_BYTES: usize = 16;
 /// Of a leaf: where records begin, and the checksum.
-const LEAF_HEADER_BYTES: usize = 72;
-const LEAF_CHECKSUM_OFFSET_BYTES: u32 = 64;
+pub(super) const LEAF_HEADER_BYTES: usize = 72;
+pub(super) const LEAF_CHECKSUM_OFFSET_BYTES: u32 = 64;
 
 /// Takes the mark from extents that may not have it: of directories, of symbolic links, of shared blocks.
 ///

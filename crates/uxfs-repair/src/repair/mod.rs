@@ -540,7 +540,7 @@ impl<'r> Repair<'r> {
         {
             return Ok(true);
         }
-        if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)?
+        if extent_map::lengths::mend(volume, stage, work, &mut self.actions, &mut self.undecided_maps)?
             || attribute::lists::mend(stage, &work.attributes, &mut self.actions)?
             || attribute::lists::find_hidden(stage, &work.without_pointers, &mut self.actions)?
         {

@@ -206,7 +206,7 @@ pub const TABLE: [Weighing; 43] = [
     row(
         Rule::ExtentMap,
         "a damaged extent map",
-        "the reverse map and the sound blocks of the map; where two extents overlap, the one that begins first in the file",
+        "without a reverse map, if one length alone is wrong, the blocks that the inode counts; else the reverse map and the sound blocks of the map; where two extents overlap, the one that begins first in the file",
         "the reverse map says of each block which file block it is",
     ),
     row(
@@ -215,7 +215,12 @@ pub const TABLE: [Weighing; 43] = [
         "lost+found, with .partial behind its name",
         "at its path it would pass for whole",
     ),
-    row(Rule::InodeBlocks, "the block count of an inode", "its extents", "it is a sum"),
+    row(
+        Rule::InodeBlocks,
+        "the block count of an inode",
+        "its extents; without a reverse map, the count, if the free space says which one extent is wrong",
+        "it is a sum",
+    ),
     row(
         Rule::FileBlock,
         "a damaged block of a directory, an attribute fork, an extent map or a symbolic link",

@@ -72,6 +72,10 @@ pub(crate) struct Work {
     pub contradicted_maps: BTreeSet<InodeNumber>,
     /// Inodes with blocks that are free: the inode, the group, the first block and the number of blocks.
     pub in_free_space: BTreeSet<(InodeNumber, AgNumber, AgBlock, u32)>,
+    /// Blocks that nobody has: their number by the first.
+    pub unused: BTreeMap<(AgNumber, AgBlock), u32>,
+    /// Blocks of inodes that another owner has as well: their number by the first.
+    pub used_twice: BTreeMap<(InodeNumber, AgNumber, AgBlock), u32>,
     /// Extents that the free space btree by block has alone, and those that the one by length has alone: their ends by their starts.
     pub free_by_block_alone: BTreeMap<(AgNumber, AgBlock), AgBlock>,
     pub free_by_length_alone: BTreeMap<(AgNumber, AgBlock), AgBlock>,
@@ -227,10 +231,11 @@ impl Work {
                 self.add_contradicted_map(*group, mapping);
             }
             Finding::MappingMissing { group, mapping } => self.add_contradicted_map(*group, mapping),
-            Finding::FreeBlocksInUse { .. } | Finding::FreeExtent { .. } => self.add_of_free_space(finding),
-            Finding::GroupCount { .. }
+            Finding::FreeBlocksInUse { .. }
+            | Finding::FreeExtent { .. }
             | Finding::BlocksUnused { .. }
-            | Finding::BlocksUsedTwice { .. }
+            | Finding::BlocksUsedTwice { .. } => self.add_of_space(finding),
+            Finding::GroupCount { .. }
             | Finding::ReferenceCount { .. }
             | Finding::CowStaging { .. }
             | Finding::SpaceSum { .. }
@@ -241,8 +246,20 @@ impl Work {
         }
     }
 
-    fn add_of_free_space(&mut self, finding: &Finding) {
+    fn add_of_space(&mut self, finding: &Finding) {
         match finding {
+            Finding::BlocksUnused { group, start, length_blocks } => {
+                self.unused.insert((*group, *start), *length_blocks);
+                self.groups.insert(*group);
+            }
+            Finding::BlocksUsedTwice { group, start, length_blocks, first, second } => {
+                for owner in [first, second] {
+                    if let Owner::Inode(inode) = owner {
+                        self.used_twice.insert((*inode, *group, *start), *length_blocks);
+                    }
+                }
+                self.groups.insert(*group);
+            }
             Finding::FreeBlocksInUse { group, owner, start, length_blocks } => {
                 if let Owner::Inode(inode) = owner {
                     self.in_free_space.insert((*inode, *group, *start, *length_blocks));
