@@ -1,7 +1,7 @@
 //! The length of one extent, where no reverse map tells it: the blocks that the inode counts, less those of all others.
 //!
 //! One extent that cannot be is the wrong one. Where all of them can be, the free space tells which one it is: behind one that is too
-//! short, blocks belong to nobody; the last blocks of one that is too long are free, or another owner has them as well. Only a single extent
+//! short, blocks are neither free nor in use; the last blocks of one that is too long are free, or another owner has them as well. Only a single extent
 //! with which all blocks of that kind add up is corrected.
 
 mod records;
@@ -145,7 +145,7 @@ impl Map {
     /// The one extent whose wrong blocks are those that the free space and the other owners contradict.
     fn told_by_free_space(&self, records: &Records<'_>, work: &Work) -> Result<Told> {
         let is_miscounted = work.inode_blocks.iter().any(|(inode, _)| *inode == records.inode.number);
-        // Blocks that belong to nobody may be those of a map that cannot be read.
+        // Blocks that seem unused may be those of a map that cannot be read.
         if self.blocks == self.wanted || !is_miscounted || !work.extent_maps.is_empty() {
             return Ok(Told::Nothing);
         }

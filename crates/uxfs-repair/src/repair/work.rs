@@ -72,7 +72,7 @@ pub(crate) struct Work {
     pub contradicted_maps: BTreeSet<InodeNumber>,
     /// Inodes with blocks that are free: the inode, the group, the first block and the number of blocks.
     pub in_free_space: BTreeSet<(InodeNumber, AgNumber, AgBlock, u32)>,
-    /// Blocks that nobody has: their number by the first.
+    /// Blocks that are neither free nor in use: their number by the first.
     pub unused: BTreeMap<(AgNumber, AgBlock), u32>,
     /// Blocks of inodes that another owner has as well: their number by the first.
     pub used_twice: BTreeMap<(InodeNumber, AgNumber, AgBlock), u32>,
