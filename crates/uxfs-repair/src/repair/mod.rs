@@ -129,7 +129,7 @@ pub struct RepairOptions {
 /// What the table of last changes takes at most.
 const COMPARISON_BYTES: usize = 32 << 20;
 /// Passes, at most: each repairs what the one before has made visible.
-const MOST_PASSES: u32 = 24;
+const MOST_PASSES: u32 = 48;
 /// Remaining findings that are kept.
 const MOST_REMAINING: usize = 1000;
 

@@ -112,7 +112,8 @@ impl Records<'_> {
             None => read_inode(self.stage, self.inode.number)?,
         };
         let slot = bytes.get_mut(place.offset_bytes..place.offset_bytes + EXTENT_BYTES);
-        slot.unwrap_or_default().copy_from_slice(record.as_bytes());
+        let Some(slot) = slot else { return Ok(false) };
+        slot.copy_from_slice(record.as_bytes());
         match place.leaf {
             Some(sector) => {
                 checksum::seal(&mut bytes, LEAF_CHECKSUM_OFFSET_BYTES);
