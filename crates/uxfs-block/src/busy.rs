@@ -46,13 +46,13 @@ impl Identity {
 /// Finds swap space or a mount on a file or device, also through loop devices and volumes on it.
 ///
 /// Without `/proc` or `/sys` an image counts as not in use: a block device is opened exclusively
-/// besides.
-pub(crate) fn find(identity: Identity, loops: &[LoopDevice]) -> Option<Use> {
+/// besides. `own_mount`: the number of a FUSE mount that does not count.
+pub(crate) fn find(identity: Identity, loops: &[LoopDevice], own_mount: Option<u64>) -> Option<Use> {
     if is_swap(identity) {
         return Some(Use::Swap);
     }
     let devices = devices_on(identity, loops);
-    if devices.is_empty() { None } else { find_mount(&devices).map(Use::Mounted) }
+    if devices.is_empty() { None } else { find_mount(&devices, own_mount).map(Use::Mounted) }
 }
 
 /// The loop devices other than `own` that are attached to some of these bytes of a file or device.
@@ -101,13 +101,20 @@ fn is_swap(identity: Identity) -> bool {
 }
 
 /// Where one of `devices`, or a partition of one, is mounted.
-fn find_mount(devices: &[u64]) -> Option<PathBuf> {
+fn find_mount(devices: &[u64], own_mount: Option<u64>) -> Option<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
         let (number, place) = (fields.get(2)?, fields.get(4)?);
+        let dash = fields.iter().position(|field| *field == "-")?;
+        if own_mount.is_some()
+            && parse_device(number) == own_mount
+            && fields.get(dash + 1)?.starts_with("fuse")
+        {
+            return None;
+        }
         // Some file systems (btrfs) have numbers of their own; the source then names the device.
-        let source = fields.iter().position(|field| *field == "-").and_then(|dash| fields.get(dash + 2));
+        let source = fields.get(dash + 2);
         let by_source = || match Identity::at(Path::new(&unescape(source?))) {
             Some(Identity::Block { device }) => Some(device),
             _ => None,
@@ -163,6 +170,6 @@ mod tests {
     fn a_file_of_nobody_is_not_in_use() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let identity = Identity::of(&file.as_file().metadata().unwrap());
-        assert_eq!(find(identity, &crate::loop_devices::attached()), None);
+        assert_eq!(find(identity, &crate::loop_devices::attached(), None), None);
     }
 }

@@ -14,7 +14,9 @@
 //! | [`window`] | a part of a device as a device |
 //! | `write_protection` | whether a block device takes writes |
 //! | [`claim`] | opening it so that other users are kept away |
-//! | `lock_holder` | locks that are held for this process |
+//! | `lock_holder` | locks that are held for this process, or by others |
+//! | `presence` | a lock that becomes exclusive without being given back |
+//! | [`stamp`] | whether files were written to meanwhile |
 //! | [`ranges`] | sets of bytes |
 //! | [`words`] | errors of the host in words |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
@@ -44,9 +46,11 @@ mod loop_devices;
 mod loop_status;
 pub mod own_line;
 pub mod preload;
+mod presence;
 pub mod ranges;
 pub mod self_checks;
 pub mod spill;
+pub mod stamp;
 pub mod thread_shards;
 pub mod window;
 pub mod words;

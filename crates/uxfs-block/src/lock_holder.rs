@@ -18,17 +18,23 @@ const MAX_ANCESTORS: usize = 100;
 
 /// Whether all that hold a lock on the device node wait for this process: they have started it, or those that did.
 pub(crate) fn is_held_for_us(node: &Metadata) -> bool {
-    let mut list = String::new();
-    let read = File::open("/proc/locks").and_then(|file| file.take(MAX_LIST_BYTES).read_to_string(&mut list));
-    if read.is_err() {
-        return false;
-    }
-    let place = format!("{:02x}:{:02x}:{}", major(node.dev()), minor(node.dev()), node.ino());
-    let holders = holders(&list, &place);
+    let holders = holders_of(node);
     !holders.is_empty() && {
         let ancestors = ancestors();
         holders.iter().all(|holder| ancestors.contains(holder))
     }
+}
+
+/// Whether another process than `holder` has taken a BSD lock on a file or device node. Those of other process namespaces are not seen.
+pub(crate) fn is_held_besides(node: &Metadata, holder: u32) -> bool {
+    holders_of(node).iter().any(|other| *other != holder)
+}
+
+fn holders_of(node: &Metadata) -> Vec<u32> {
+    let mut list = String::new();
+    let read = File::open("/proc/locks").and_then(|file| file.take(MAX_LIST_BYTES).read_to_string(&mut list));
+    let place = format!("{:02x}:{:02x}:{}", major(node.dev()), minor(node.dev()), node.ino());
+    if read.is_err() { Vec::new() } else { holders(&list, &place) }
 }
 
 /// The processes that took BSD locks on a file. A line is `1: FLOCK  ADVISORY  WRITE 345 08:01:678 0 EOF`; those that wait

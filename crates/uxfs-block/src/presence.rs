@@ -1,0 +1,76 @@
+//! A lock that tells who has a file, and that the only one who has it can make exclusive without letting it go: fcntl(2) converts a lock of
+//! an open file in one step, and one that cannot be had leaves the earlier one, unlike flock(2).
+#![allow(unsafe_code)]
+
+use std::{fs::File, io, mem, os::fd::AsRawFd};
+
+use rustix::io::Errno;
+
+/// The byte that is locked. It lies behind the contents of every file, and far from the bytes that QEMU locks (100 to 300).
+const BYTE: libc::off_t = libc::off_t::MAX - 1;
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It has the lock.
+    Taken,
+    /// Others have it. What was held before is still held.
+    Refused,
+    /// The file has no such locks, or is not open for what they need.
+    Unsupported,
+}
+
+/// Is there, beside others.
+pub(crate) fn be_there(file: &File) -> Attempt {
+    lock(file, libc::F_RDLCK)
+}
+
+/// Is there alone. The file must be open for writing.
+pub(crate) fn be_alone(file: &File) -> Attempt {
+    lock(file, libc::F_WRLCK)
+}
+
+fn lock(file: &File, kind: libc::c_int) -> Attempt {
+    // SAFETY: all fields are plain numbers, of which some systems have more.
+    let mut lock: libc::flock = unsafe { mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    (lock.l_start, lock.l_len) = (BYTE, 1);
+    loop {
+        // SAFETY: F_OFD_SETLK reads one `struct flock`, which outlives the call.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
+            return Attempt::Taken;
+        }
+        match Errno::from_io_error(&io::Error::last_os_error()) {
+            Some(Errno::INTR) => {}
+            Some(Errno::AGAIN | Errno::ACCESS) => return Attempt::Refused,
+            _ => return Attempt::Unsupported,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What flock(2) does not promise.
+    #[test]
+    fn a_refused_conversion_keeps_the_lock() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::options().read(true).write(true).open(file.path()).unwrap();
+        let (one, other, third) = (open(), open(), open());
+        assert_eq!(be_there(&one), Attempt::Taken);
+        assert_eq!(be_there(&other), Attempt::Taken);
+        assert_eq!(be_alone(&one), Attempt::Refused);
+        assert_eq!(be_alone(&other), Attempt::Refused);
+        assert_eq!(be_alone(&third), Attempt::Refused, "both still have it");
+        drop(other);
+        assert_eq!(be_alone(&one), Attempt::Taken);
+        assert_eq!(be_there(&third), Attempt::Refused);
+        assert_eq!(be_there(&one), Attempt::Taken);
+        assert_eq!(be_there(&third), Attempt::Taken);
+        let read_only = File::open(file.path()).unwrap();
+        assert_eq!(be_there(&read_only), Attempt::Taken);
+        assert_eq!(be_alone(&read_only), Attempt::Unsupported);
+    }
+}
