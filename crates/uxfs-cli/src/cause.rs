@@ -108,10 +108,13 @@ fn of_mount(error: &(dyn StandardError + 'static)) -> Option<Cause> {
             MountError::IsRemount => only(Kind::Usage),
             MountError::StaysReadOnly(StaysReadOnly::Damaged) => only(Kind::Damage),
             MountError::StaysReadOnly(StaysReadOnly::InUse) => only(Kind::InUse),
+            MountError::StaysReadOnly(StaysReadOnly::Changed) => only(Kind::Changed),
             MountError::StaysReadOnly(_) => only(Kind::ReadOnly),
-            MountError::Rest(error) | MountError::Guardian(error) | MountError::Table(error) => {
-                of_host(error)
-            }
+            MountError::ServerEnded => only(Kind::Io),
+            MountError::NotAsked(error)
+            | MountError::Rest(error)
+            | MountError::Guardian(error)
+            | MountError::Table(error) => of_host(error),
             MountError::NotShown(_) => only(Kind::Unavailable),
         };
     }
@@ -143,7 +146,7 @@ fn of_mount(error: &(dyn StandardError + 'static)) -> Option<Cause> {
     }
     if let Some(error) = error.downcast_ref::<DirectError>() {
         return match error {
-            DirectError::NotPermitted => only(Kind::Permission),
+            DirectError::NotPermitted | DirectError::RemountNotPermitted => only(Kind::Permission),
             DirectError::NoFileSystem(_) => only(Kind::Unavailable),
             DirectError::DeviceBusy(_) | DirectError::Busy(_) => only(Kind::InUse),
             DirectError::NotMounted(_) => only(Kind::NotMounted),

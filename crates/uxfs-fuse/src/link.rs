@@ -8,12 +8,16 @@
 //!     │─── Mounted, descriptors of the mount ─▶│ answers the kernel
 //!     │◀────────────── Served ─────────────────│
 //!     │                 …                      │ requests
-//!     │◀─────────── TakesChanges ──────────────│ (a remount, of a mount for reading)
+//!     │◀───────────── MayChange ───────────────│ (a remount, of a mount for reading; and before Opened, where its log is dirty)
+//!     │  looks for other users of the image    │
+//!     │─────────── Alone or NotAlone ─────────▶│
+//!     │◀─────────── TakesChanges ──────────────│ (a remount)
+//!     │◀─────────── WasChanged ────────────────│ (by another program, while it was mounted for reading)
 //!     │◀─────────── PleaseUnmount ─────────────│ (a signal)
 //!     │  unmounts                              │ makes the image whole, ends
 //! ```
 //!
-//! The server cannot mount, unmount or open anything; the supervisor reads no byte of the image. Either sees the end of the other.
+//! The server cannot mount, unmount, open anything or look at the machine; the supervisor reads no byte of the image. Either sees the end of the other.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -46,11 +50,28 @@ pub enum Message {
     PleaseUnmount,
     /// It was mounted for reading, and takes changes now.
     TakesChanges,
+    /// The server asks whether others use the image, before it changes the image of a mount for reading.
+    MayChange,
+    /// No other does.
+    Alone,
+    /// Another one does.
+    NotAlone,
+    /// Another program has changed the image of a mount for reading.
+    WasChanged,
 }
 
 impl Message {
-    const ALL: [Self; 5] =
-        [Self::Opened, Self::Mounted, Self::Served, Self::PleaseUnmount, Self::TakesChanges];
+    const ALL: [Self; 9] = [
+        Self::Opened,
+        Self::Mounted,
+        Self::Served,
+        Self::PleaseUnmount,
+        Self::TakesChanges,
+        Self::MayChange,
+        Self::Alone,
+        Self::NotAlone,
+        Self::WasChanged,
+    ];
 
     const fn byte(self) -> u8 {
         match self {
@@ -59,6 +80,10 @@ impl Message {
             Self::Served => b'S',
             Self::PleaseUnmount => b'U',
             Self::TakesChanges => b'C',
+            Self::MayChange => b'?',
+            Self::Alone => b'A',
+            Self::NotAlone => b'N',
+            Self::WasChanged => b'W',
         }
     }
 }

@@ -38,6 +38,7 @@ mod mount;
 mod mount_hosts;
 mod mount_image_file;
 mod mount_refusals;
+mod mount_remount;
 mod mount_words;
 mod overwrite;
 mod owner;

@@ -640,8 +640,11 @@ fn an_ordinary_user_mounts_an_image() {
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
     let program = program();
+    // Only root remounts; that is said in the way that fits.
     let script = format!(
-        "set -e; {program} mount {image} {directory}; cd {directory}; id -u > \"$0\"; cat \"$0\"; cd /; {program} umount {directory}",
+        "set -e; {program} mount {image} {directory}; cd {directory}; id -u > \"$0\"; cat \"$0\"; cd /
+        for how in ro rw; do if {program} mount -o remount,$how {image} {directory}; then exit 9; fi; done
+        {program} umount {directory}",
         image = text(&place.image),
         directory = text(&place.directory),
     );
@@ -653,6 +656,8 @@ fn an_ordinary_user_mounts_an_image() {
         .unwrap();
     succeeded(&output);
     assert_eq!(output.stdout, b"65534\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("remounting is not permitted (it needs root): unmount it").count(), 2, "{said}");
     repair_is_silent(&place.image).unwrap();
     assert_eq!(uxfs(&["cat", text(&place.image), "/own"]).stdout, b"65534\n");
 }

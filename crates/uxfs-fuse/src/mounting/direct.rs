@@ -36,6 +36,9 @@ pub enum DirectError {
     /// This process may not.
     #[error("mounting is not permitted (it needs root or CAP_SYS_ADMIN)")]
     NotPermitted,
+    /// This process may not, nor does fusermount3.
+    #[error("remounting is not permitted (it needs root): unmount it (uxfs umount), and mount it again")]
+    RemountNotPermitted,
     /// The kernel has no FUSE.
     #[error("the kernel does not know the file system type {0} (load the kernel module: modprobe fuse)")]
     NoFileSystem(String),
@@ -127,11 +130,24 @@ fn is_mounted(image: &OsStr) -> bool {
 /// # Errors
 /// [`DirectError::Busy`] where files are open for writing; nothing is mounted there; the kernel's.
 pub fn remount(mount_point: &Path, is_read_only: bool) -> Result<(), DirectError> {
+    let root = MountRoot::open(mount_point).map_err(|error| system(mount_point, error))?;
+    remount_root(&root, mount_point, is_read_only)
+}
+
+/// As [`remount`], of a mount that is held by its root, and no other one.
+pub(super) fn remount_root(
+    root: &MountRoot,
+    mount_point: &Path,
+    is_read_only: bool,
+) -> Result<(), DirectError> {
     let table = MountTable::read().map_err(|source| system(mount_point, source))?;
     let entry = table.at(mount_point).ok_or_else(|| DirectError::NotMounted(mount_point.to_path_buf()))?;
     let mut flags = entry.flags();
     flags.set(MountFlags::RDONLY, is_read_only);
-    rustix::mount::mount_remount(mount_point, flags, "").map_err(|error| of_mounted(mount_point, error))
+    root.remount(flags).map_err(|error| match error {
+        Errno::PERM => DirectError::RemountNotPermitted,
+        error => of_mounted(mount_point, error),
+    })
 }
 
 /// Unmounts. Lazily: the mount vanishes now, and ends when it is no longer used.

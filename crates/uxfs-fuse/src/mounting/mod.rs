@@ -52,6 +52,7 @@ use self::{
     device::{DeviceError, FuseDevice},
     direct::DirectError,
     fusermount::FusermountError,
+    mount_id::MountRoot,
     mount_point::MountPointError,
     mount_table::{MountEntry, MountTable},
     mounted::{Mounted, Way},
@@ -83,6 +84,12 @@ pub enum MountError {
     /// It was mounted for reading, and stays so.
     #[error(transparent)]
     StaysReadOnly(#[from] StaysReadOnly),
+    /// The server of a mount that is to be changed has ended.
+    #[error("its server has ended: unmount it (uxfs umount), and mount it again")]
+    ServerEnded,
+    /// The server of a mount that is to be changed does not say whether it takes changes.
+    #[error("its server cannot be asked: {}", in_words(.0))]
+    NotAsked(io::Error),
     /// It takes no changes any more, but its log is not clean.
     #[error("it is read-only now, but not all is written back: {}", in_words(.0))]
     Rest(io::Error),
@@ -120,22 +127,46 @@ pub enum StaysReadOnly {
         "it was mounted with ro, and another program has the image open: it takes changes once that one has ended"
     )]
     InUse,
+    /// Another program changed the image, or had the chance to, since it was read.
+    #[error(
+        "it was mounted with ro, and another program may have changed the image since: unmount it (uxfs umount), and mount it again"
+    )]
+    Changed,
     /// The image or its device.
     #[error("it was mounted with ro, and its image has failed: unmount it (uxfs umount)")]
     Failed,
 }
 
 impl StaysReadOnly {
-    /// What the server says; `None` where it says nothing of that, as one of another program.
-    fn of(error: &io::Error) -> Option<Self> {
-        Some(match Errno::from_io_error(error)? {
-            Errno::ROFS => Self::OpenedToRead,
-            Errno::OPNOTSUPP => Self::WithoutLog,
-            Errno::UCLEAN => Self::Damaged,
-            Errno::BUSY => Self::InUse,
-            Errno::IO => Self::Failed,
-            _ => return None,
-        })
+    /// Every reason.
+    const ALL: [Self; 6] =
+        [Self::OpenedToRead, Self::WithoutLog, Self::Damaged, Self::InUse, Self::Changed, Self::Failed];
+
+    /// The number by which the server says so.
+    #[must_use]
+    pub const fn errno(self) -> Errno {
+        match self {
+            Self::OpenedToRead => Errno::ROFS,
+            Self::WithoutLog => Errno::OPNOTSUPP,
+            Self::Damaged => Errno::UCLEAN,
+            Self::InUse => Errno::BUSY,
+            Self::Changed => Errno::STALE,
+            Self::Failed => Errno::IO,
+        }
+    }
+}
+
+/// Why the server of a mount did not let changes come. `Ok` where there is nothing to ask: the mount is another program's.
+fn why_refused(error: io::Error) -> Result<(), MountError> {
+    let Some(errno) = Errno::from_io_error(&error) else { return Err(MountError::NotAsked(error)) };
+    if let Some(reason) = StaysReadOnly::ALL.into_iter().find(|reason| reason.errno() == errno) {
+        return Err(reason.into());
+    }
+    match errno {
+        Errno::NOTTY | Errno::NOSYS | Errno::INVAL => Ok(()),
+        Errno::NOTCONN | Errno::CONNABORTED => Err(MountError::ServerEnded),
+        Errno::PERM => Err(DirectError::RemountNotPermitted.into()),
+        _ => Err(MountError::NotAsked(error)),
     }
 }
 
@@ -181,22 +212,30 @@ fn either_way(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> 
 /// The directory; files are open for writing; this process may not.
 pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), MountError> {
     let mount_point = mount_point::check(directory)?;
-    if !options.is_read_only {
-        // Another program's mount does not know of it.
-        if let Err(error) = query::set_resting(&mount_point, false)
-            && let Some(reason) = StaysReadOnly::of(&error)
-        {
-            return Err(reason.into());
-        }
-    }
-    direct::remount(&mount_point, options.is_read_only)?;
+    // Its server may end at any time: what is changed then must not be what lies beneath.
+    let root = MountRoot::open(&mount_point)
+        .map_err(|source| DirectError::System { path: mount_point.clone(), source })?;
     if options.is_read_only {
-        query::set_resting(&mount_point, true).or_else(|error| match Errno::from_io_error(&error) {
+        direct::remount_root(&root, &mount_point, true)?;
+        return query::set_resting(&root.path(), true).or_else(|error| match Errno::from_io_error(&error) {
             Some(Errno::NOTTY | Errno::NOSYS | Errno::INVAL) => Ok(()),
             _ => Err(MountError::Rest(error)),
-        })?;
+        });
     }
-    Ok(())
+    query::set_resting(&root.path(), false).or_else(why_refused)?;
+    direct::remount_root(&root, &mount_point, false)?;
+    match root.ask_server() {
+        Err(Errno::NOTCONN | Errno::CONNABORTED) => Err(MountError::ServerEnded),
+        _ if !is_at(&root, &mount_point) => Err(MountError::ServerEnded),
+        // Others may see to it that it tells nothing else.
+        _ => Ok(()),
+    }
+}
+
+/// Whether a mount is still the uppermost one at its path.
+fn is_at(root: &MountRoot, mount_point: &Path) -> bool {
+    let now = MountRoot::open(mount_point);
+    now.is_ok_and(|now| root.unique_id().is_none() || now.unique_id() == root.unique_id())
 }
 
 fn directly(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> Result<Mounted, MountError> {
@@ -227,4 +266,26 @@ fn entry_of(mount_point: &Path) -> Result<MountEntry, MountError> {
     let table = MountTable::read().map_err(MountError::Table)?;
     let entry = table.at(mount_point).filter(|entry| entry.is_fuse());
     entry.cloned().ok_or_else(|| MountError::NotShown(mount_point.to_path_buf()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_another_program_answers_is_no_refusal() {
+        for reason in StaysReadOnly::ALL {
+            let refusal = why_refused(reason.errno().into());
+            assert!(matches!(refusal, Err(MountError::StaysReadOnly(found)) if found == reason));
+        }
+        for errno in [Errno::NOTTY, Errno::NOSYS, Errno::INVAL] {
+            assert!(why_refused(errno.into()).is_ok());
+        }
+        for errno in [Errno::NOTCONN, Errno::CONNABORTED] {
+            assert!(matches!(why_refused(errno.into()), Err(MountError::ServerEnded)));
+        }
+        let refusal = why_refused(Errno::PERM.into());
+        assert!(matches!(refusal, Err(MountError::Direct(DirectError::RemountNotPermitted))));
+        assert!(matches!(why_refused(Errno::INTR.into()), Err(MountError::NotAsked(_))));
+    }
 }

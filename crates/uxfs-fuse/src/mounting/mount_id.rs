@@ -3,13 +3,13 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx},
+    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, fstatvfs, openat, statx},
     io::Errno,
-    mount::{UnmountFlags, unmount},
+    mount::{MountFlags, UnmountFlags, mount_remount, unmount},
 };
 
 /// By its number: rustix has no name for it with musl.
@@ -46,13 +46,33 @@ impl MountRoot {
         StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
     }
 
+    /// A path that leads to the mount that was opened, whatever lies over it or has taken its place.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+
+    /// Changes its flags. The server gets no message.
+    ///
+    /// # Errors
+    /// The kernel's; `EINVAL` where it is not mounted any more.
+    pub fn remount(&self, flags: MountFlags) -> Result<(), Errno> {
+        mount_remount(self.path(), flags, "")
+    }
+
+    /// Whether its server answers.
+    ///
+    /// # Errors
+    /// It does not: its number says why.
+    pub fn ask_server(&self) -> Result<(), Errno> {
+        fstatvfs(&self.0).map(drop)
+    }
+
     /// Unmounts it lazily, with further flags. This descriptor keeps it busy: else than lazily it cannot be.
     ///
     /// # Errors
     /// The kernel's.
     pub fn detach(&self, flags: UnmountFlags) -> Result<(), Errno> {
-        // The link leads to the mount that was opened, whatever lies over it.
-        unmount(format!("/proc/self/fd/{}", self.0.as_raw_fd()), flags | UnmountFlags::DETACH)
+        unmount(self.path(), flags | UnmountFlags::DETACH)
     }
 }
 

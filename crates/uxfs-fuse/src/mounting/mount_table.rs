@@ -12,6 +12,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::makedev,
     io::Errno,
     mount::MountFlags,
 };
@@ -31,6 +32,12 @@ impl DeviceNumber {
     fn parse(text: &[u8]) -> Option<Self> {
         let (major, minor) = std::str::from_utf8(text).ok()?.split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+
+    /// As stat(2) has it.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        makedev(self.major, self.minor)
     }
 }
 

@@ -119,5 +119,8 @@ pub fn no_way(directory: &Path) {
     let error = mount(OsStr::new("image"), directory, &options("")).unwrap_err();
     assert!(matches!(error, MountError::NeitherWay(_)), "{error}");
     let remounting = uxfs_fuse::mounting::remount(Path::new("/"), &options("remount,ro")).unwrap_err();
-    assert!(matches!(remounting, MountError::Direct(direct::DirectError::NotPermitted)), "{remounting}");
+    assert!(
+        matches!(remounting, MountError::Direct(direct::DirectError::RemountNotPermitted)),
+        "{remounting}"
+    );
 }

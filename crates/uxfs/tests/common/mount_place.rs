@@ -9,7 +9,7 @@ use std::{
 use tempfile::TempDir;
 use uxfs_testkit::{image::memory_folder, verdict::repair_is_silent, watchdog::Watchdog};
 
-use crate::common::{succeeds, text, uxfs};
+use crate::common::{host, succeeds, text, uxfs};
 
 /// An image and a directory to mount it on, which is free again afterwards.
 pub struct Place {
@@ -53,6 +53,29 @@ impl Drop for Place {
         let mut unmount = Command::new("umount");
         let _ = unmount.arg("-l").arg(&self.directory).stderr(Stdio::null()).status();
         let _ = (self.folder.path(), &self.watchdog);
+    }
+}
+
+/// The kernel's view of a loop device that is there already, and stays. Dropping it unmounts.
+pub struct KernelMount(TempDir);
+
+impl KernelMount {
+    /// `None` where the kernel refuses.
+    pub fn new(device: &Path, options: &str) -> Option<Self> {
+        let folder = TempDir::new().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "xfs", "-o", options]).arg(device).arg(folder.path()).stderr(Stdio::null());
+        mount.status().unwrap().success().then(|| Self(folder))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for KernelMount {
+    fn drop(&mut self) {
+        host("umount", &[text(self.path())]);
     }
 }
 

@@ -41,7 +41,7 @@ use uxfs_volume::error::Error;
 
 use super::{
     Arguments,
-    for_reading::{self, ForReading},
+    for_reading::{self, ForReading, Unchanged},
     refusal::refused,
     supervisor::END_OF_BEGINNING,
 };
@@ -113,7 +113,7 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     check_root(&opened.file_system)?;
     require_direct_writes(&opened.file_system, direct_bytes)?;
     let (link, is_without_log) = (Arc::new(link), opened.is_without_log);
-    let server = server_of(&opened, options, for_reading, (&link, arguments))?;
+    let (server, unchanged) = server_of(&opened, options, for_reading, (&link, arguments))?;
     let told = |error: rustix::io::Errno| failed(error.into());
     // Where the other process is gone, no line is read.
     let _ = io::stderr().write_all(&[END_OF_BEGINNING, b"\n"].concat());
@@ -128,41 +128,42 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
         };
         is_over.store(true, Ordering::Relaxed);
     }
-    close(&server, is_without_log)?;
+    close(&server, &link, unchanged.as_ref(), is_without_log)?;
     if !server.access.is_for_reading() {
         image.check_length().map_err(Error::from)?;
     }
     served.map(|()| Exit::Success)
 }
 
-/// What answers the requests; it has told of recovery. What recovery wrote for a mount for reading goes to the image where it may.
+/// What answers the requests; it has told of recovery. What recovery wrote for a mount for reading goes to the image where it may. Of such a mount
+/// comes what tells later whether its image has changed.
 fn server_of(
     opened: &Opened,
     options: &FuseMountOptions,
     for_reading: Option<ForReading>,
     (link, arguments): (&Arc<Link>, &Arguments),
-) -> Result<Arc<Server>, Failure> {
+) -> Result<(Arc<Server>, Option<Unchanged>), Failure> {
     let file_system = Arc::clone(&opened.file_system);
     let Some(mut for_reading) = for_reading else {
         let server = Arc::new(Server::new(file_system, Settings::of(options)));
         tell_of_opening(&server, opened, None, (arguments, options));
-        return Ok(server);
+        return Ok((server, None));
     };
     let not_written = match &opened.recovered {
         Some(_) if opened.is_without_log => Some("a part of it cannot be written".to_owned()),
         Some(_) => for_reading
-            .write_recovered()
+            .write_recovered(link)
             .map_err(|error| in_use::not_opened(error, &arguments.target.image))?,
         None => None,
     };
     for_reading.let_mount();
-    let sector_bytes = file_system.geometry().sector_size_bytes;
-    let refusal = for_reading.refusal(sector_bytes, opened.is_without_log, opened.recovered.is_some());
+    let refusal = for_reading.refusal(&file_system, opened);
     let settings = if refusal.is_some() { Settings::of(options) } else { Settings::of_changeable(options) };
     let mut server = Server::new(file_system, settings);
+    let unchanged = for_reading.unchanged();
     server.access = Access::new(true, for_reading.readiness(refusal, link));
     tell_of_opening(&server, opened, not_written, (arguments, options));
-    Ok(Arc::new(server))
+    Ok((Arc::new(server), Some(unchanged)))
 }
 
 /// `not_written`: why what recovery wrote is not in the image.
@@ -210,9 +211,25 @@ fn tell_of_paths(paths: Paths) {
     }
 }
 
-/// Makes the image whole. Without its log it cannot be, and nothing of it was changed.
-fn close(server: &Server, is_without_log: bool) -> Result<(), Failure> {
-    if is_without_log { Ok(()) } else { server.close().map_err(not_for_changes) }
+/// Makes the image whole. Without its log it cannot be, and nothing of it was changed; of a mount for reading nothing was to reach it.
+fn close(
+    server: &Server,
+    link: &Link,
+    unchanged: Option<&Unchanged>,
+    is_without_log: bool,
+) -> Result<(), Failure> {
+    let closed = if is_without_log { Ok(()) } else { server.close() };
+    let Some(unchanged) = unchanged.filter(|_| server.access.is_for_reading()) else {
+        return closed.map_err(not_for_changes);
+    };
+    // What was read differs from what is there, too, where the files do not tell, as of a block device.
+    if !unchanged.has_same_contents() || matches!(closed, Err(Error::Corrupt(_))) {
+        // Where the other process is gone, no program waits to hear it.
+        let _ = link.send(Message::WasChanged, &[]);
+    } else if let Err(error) = closed {
+        server.trouble.log.tell(Level::Warning, format_args!("warning: {error}"));
+    }
+    Ok(())
 }
 
 fn failed(error: io::Error) -> Failure {
@@ -286,11 +303,11 @@ impl Arguments {
 }
 
 /// A file system that can be served.
-struct Opened {
+pub(super) struct Opened {
     file_system: Arc<FileSystem>,
-    recovered: Option<RecoveryReport>,
+    pub recovered: Option<RecoveryReport>,
     /// The log is left aside: that was asked for, or it is clean and the rest is damaged, or it was recovered only to be read.
-    is_without_log: bool,
+    pub is_without_log: bool,
 }
 
 fn mount(

@@ -7,6 +7,16 @@
 //!     └─ remount,rw ──▶ the lock is exclusive, what is held back goes to the image, and nothing is held back any more
 //! ```
 //!
+//! What this process has read it keeps, and it writes to the image by that. So nothing is written unless all of this holds:
+//!
+//! 1. The process that is not confined sees no mount, swap space, loop device for writing and lock of another program on the image, nor on what lies
+//!    below it (`Look` in `supervisor`).
+//! 2. The lock is exclusive, and was never lost (`uxfs_block::claim`).
+//! 3. With the lock exclusive, sizes and times of the image file, or of the files below the loop device, are those from before the image was
+//!    read: no other program has written meanwhile, with or without a lock ([`Unchanged`]).
+//!
+//! Where 2 or 3 has failed once, that stays so until the image is mounted again.
+//!
 //! Where the image cannot be opened for writing, and with `norecovery`, it is opened for reading: an overlay is thrown away in the end.
 
 use std::{
@@ -15,24 +25,61 @@ use std::{
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::Path,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::fs::OFlags;
 use uxfs_block::{
     claim::{ClaimError, Lock},
     device::{BlockDevice, DeviceError, DeviceOperation},
     engine::{OpenOptions, deferred::DeferredDevice, open, overlay::OverlayDevice},
+    stamp::Stamp,
 };
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_fuse::{
     link::{Link, Message},
-    mounting::{direct, options::FuseMountOptions},
+    mounting::{StaysReadOnly, direct, options::FuseMountOptions},
     server::read_only::Readiness,
 };
 
-/// An image that is mounted for reading.
-pub(super) struct ForReading {
+use super::confined::Opened;
+
+/// The other process looks for a few seconds at most.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+const WAIT_MILLISECONDS: u32 = 100;
+
+/// The image, and how its files looked when only this process had written to them.
+#[derive(Clone)]
+pub(super) struct Unchanged {
     /// The whole image file or device.
     image: Arc<dyn BlockDevice>,
+    stamp: Option<Stamp>,
+}
+
+impl Unchanged {
+    fn since_now(image: &Arc<dyn BlockDevice>) -> Self {
+        Self { image: Arc::clone(image), stamp: image.claimed().map(Stamp::of) }
+    }
+
+    fn is_so(&self) -> bool {
+        self.stamp == self.image.claimed().map(Stamp::of)
+    }
+
+    /// As [`is_so`](Self::is_so), whatever became of name and permissions.
+    pub fn has_same_contents(&self) -> bool {
+        match (&self.stamp, self.image.claimed().map(Stamp::of)) {
+            (Some(then), Some(now)) => now.has_same_contents(then),
+            _ => true,
+        }
+    }
+}
+
+/// An image that is mounted for reading.
+pub(super) struct ForReading {
+    image: Arc<dyn BlockDevice>,
+    unchanged: Unchanged,
+    /// The other process was asked, and has not answered: a later answer could be an earlier one.
+    was_asked_in_vain: bool,
     /// The file system in it, where the image is open for writing.
     held: Option<Arc<DeferredDevice>>,
     block_device: Option<Claim>,
@@ -84,6 +131,8 @@ impl ForReading {
         });
         Some(Self {
             image: Arc::clone(image),
+            unchanged: Unchanged::since_now(image),
+            was_asked_in_vain: false,
             held: None,
             block_device,
             has_no_recovery: options.ignores_log,
@@ -104,23 +153,60 @@ impl ForReading {
     ///
     /// # Errors
     /// Another program changes the image.
-    pub fn write_recovered(&self) -> Result<Option<String>, DeviceError> {
-        let Some(held) = &self.held else { return Ok(Some("the image cannot be written".to_owned())) };
+    pub fn write_recovered(&mut self, link: &Link) -> Result<Option<String>, DeviceError> {
+        let Some(held) = self.held.clone() else { return Ok(Some("the image cannot be written".to_owned())) };
         if self.block_device.as_ref().is_some_and(|claim| claim.exclusive.is_none()) {
             return Ok(Some(ClaimError::Busy.to_string()));
         }
-        match self.exclude_others() {
+        match self.exclude_others(link) {
             Ok(()) => {}
             Err(error @ ClaimError::Changing) => return Err(failed(error)),
             Err(error) => return Ok(Some(error.to_string())),
         }
         let written = held.write_held();
+        // Before others may have the lock.
+        self.unchanged = Unchanged::since_now(&self.image);
         self.image.claimed().map_or(Ok(()), |claimed| claimed.share()).map_err(failed)?;
         Ok(written.err().map(|error| error.to_string()))
     }
 
-    fn exclude_others(&self) -> Result<(), ClaimError> {
-        self.image.claimed().map_or(Ok(()), |claimed| claimed.exclude_others())
+    /// By the three rules of the module.
+    ///
+    /// # Errors
+    /// [`ClaimError::Changing`]: the image may have changed, and must not be written any more. Others: it has users, and the lock is shared.
+    fn exclude_others(&mut self, link: &Link) -> Result<(), ClaimError> {
+        // First: one that has changed it, and still has it, is named.
+        if !self.is_alone(link) {
+            return Err(ClaimError::Reading);
+        }
+        if !self.unchanged.is_so() {
+            return Err(ClaimError::Changing);
+        }
+        let Some(claimed) = self.image.claimed() else { return Ok(()) };
+        claimed.exclude_others()?;
+        if self.unchanged.is_so() { Ok(()) } else { claimed.share().and(Err(ClaimError::Changing)) }
+    }
+
+    /// Asks the process that may look at the machine.
+    fn is_alone(&mut self, link: &Link) -> bool {
+        if self.was_asked_in_vain || link.send(Message::MayChange, &[]).is_err() {
+            return false;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < LONGEST_LOOK {
+            match link.wait(WAIT_MILLISECONDS) {
+                Ok(false) => {}
+                Ok(true) => return matches!(link.receive(), Ok(Some((Message::Alone, _)))),
+                Err(_) => break,
+            }
+        }
+        self.was_asked_in_vain = true;
+        false
+    }
+
+    /// What tells later whether the image has been changed by others.
+    pub fn unchanged(&self) -> Unchanged {
+        self.unchanged.clone()
     }
 
     /// Lets the kernel claim the device for the mount.
@@ -131,39 +217,51 @@ impl ForReading {
     }
 
     /// Why it cannot take changes later; `None` where it can.
-    pub fn refusal(&self, sector_bytes: u32, is_without_log: bool, is_recovered: bool) -> Option<Errno> {
+    pub fn refusal(&self, file_system: &FileSystem, opened: &Opened) -> Option<StaysReadOnly> {
+        let sector_bytes = file_system.geometry().sector_size_bytes;
         let cannot_write = self.held.as_ref().is_none_or(|held| {
             let is_aligned = sector_bytes.is_multiple_of(held.alignment().offset_bytes);
             !is_aligned || self.block_device.as_ref().is_some_and(|claim| !claim.is_kept_by_mount)
         });
-        match is_without_log {
-            _ if self.has_no_recovery => Some(Errno::OPNOTSUPP),
-            _ if cannot_write => Some(Errno::ROFS),
+        match opened.is_without_log {
+            _ if self.has_no_recovery => Some(StaysReadOnly::WithoutLog),
+            _ if cannot_write => Some(StaysReadOnly::OpenedToRead),
             // What cannot be written was shown by its recovered log.
-            true if is_recovered => Some(Errno::ROFS),
-            true => Some(Errno::UCLEAN),
+            true if opened.recovered.is_some() => Some(StaysReadOnly::OpenedToRead),
+            true => Some(StaysReadOnly::Damaged),
             false => None,
         }
     }
 
     /// What a remount asks.
-    pub fn readiness(self, refusal: Option<Errno>, link: &Arc<Link>) -> Readiness {
+    pub fn readiness(mut self, refusal: Option<StaysReadOnly>, link: &Arc<Link>) -> Readiness {
         let link = Arc::clone(link);
         Box::new(move || {
-            if let Some(refusal) = refusal {
-                return Err(refusal);
-            }
-            let held = self.held.as_ref().ok_or(Errno::ROFS)?;
-            self.exclude_others().map_err(|_| Errno::BUSY)?;
-            let begun = self.image.check_length().and_then(|()| held.begin());
-            if begun.is_err() {
-                // The lock is exclusive, so that no writer can have it.
-                let _ = self.image.claimed().map(|claimed| claimed.share());
-                return Err(Errno::IO);
-            }
+            self.take_changes(refusal, &link).map_err(StaysReadOnly::errno)?;
             // Where the other process is gone, the mount ends.
             let _ = link.send(Message::TakesChanges, &[]);
             Ok(())
+        })
+    }
+
+    fn take_changes(&mut self, refusal: Option<StaysReadOnly>, link: &Link) -> Result<(), StaysReadOnly> {
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let held = self.held.clone().ok_or(StaysReadOnly::OpenedToRead)?;
+        self.exclude_others(link).map_err(|error| match error {
+            ClaimError::Changing => {
+                // It tells those that read.
+                let _ = link.send(Message::WasChanged, &[]);
+                StaysReadOnly::Changed
+            }
+            _ => StaysReadOnly::InUse,
+        })?;
+        let begun = self.image.check_length().and_then(|()| held.begin());
+        begun.map_err(|_| {
+            // The lock is exclusive, so that no writer can have it.
+            let _ = self.image.claimed().map(|claimed| claimed.share());
+            StaysReadOnly::Failed
         })
     }
 }

@@ -39,7 +39,7 @@ Options for -o, as in /etc/fstab; later ones win:
   fuseblk, nofuseblk        with ro: a block device is mounted as such (usual for root); it is not
   fsname=NAME               the source in the table of mounts, instead of IMAGE
   subtype=NAME              the type in the table of mounts: fuse.NAME
-  remount                   with ro or rw: change that of a mount that is there, also of one that began with ro
+  remount                   with ro or rw: change that of a mount that is there, also of one that began with ro; only for root
 Options of mount(8) and systemd (auto, user, nofail, _netdev, x-…), and those of the kernel's XFS that change nothing here (inode64, nouuid, \
 logbufs=, discard, noquota …), are accepted, without effect.
 

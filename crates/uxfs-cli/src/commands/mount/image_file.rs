@@ -29,6 +29,11 @@ impl ImageFile {
         (!is_device).then(|| Self { path: path.to_owned(), file })
     }
 
+    /// What the host says of it, wherever its name is now.
+    pub fn metadata(&self) -> Option<Metadata> {
+        self.file.metadata().ok()
+    }
+
     /// Checks that the image file still has a name. Returns a warning if it was renamed.
     ///
     /// # Errors

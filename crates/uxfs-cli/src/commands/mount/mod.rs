@@ -9,6 +9,7 @@
 //! | `for_reading` | a mount for reading: recovery into the image, and taking changes later |
 //! | `image_file` | what became of the image file meanwhile |
 //! | `refusal` | why an image is not mounted |
+//! | `remount` | changing whether a mount takes changes |
 //! | `log` | where messages go |
 //! | `help` | what `--help` says of the options |
 
@@ -19,6 +20,7 @@ mod help;
 mod image_file;
 mod log;
 mod refusal;
+mod remount;
 mod supervisor;
 
 use std::path::PathBuf;
@@ -26,7 +28,6 @@ use std::path::PathBuf;
 use rustix::process::WaitStatus;
 use uxfs_fuse::{
     mounting::{
-        self,
         mount_table::MountTable,
         options::{FuseMountOptions, OptionError},
     },
@@ -82,11 +83,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let options = arguments.parse()?;
     if options.is_remount {
         arguments.require_remountable(&options)?;
-        let remounted = mounting::remount(&arguments.target.directory, &options);
-        return remounted.map(|()| Exit::Success).map_err(|error| {
-            let failure = Failure::caused_by(&error).at_host(&arguments.target.directory);
-            failure.in_image(&arguments.target.image)
-        });
+        return remount::run(&arguments.target, &options).about_image(&arguments.target.image);
     }
     match arguments.foreground {
         true => supervisor::run(arguments, &options, None, context.json).about_image(&arguments.target.image),

@@ -2,9 +2,10 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader},
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::{atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -15,6 +16,7 @@ use rustix::{
     pipe::{PipeFlags, fcntl_setpipe_size, pipe_with},
     process::Signal,
 };
+use uxfs_block::claim::{ClaimError, require_alone};
 use uxfs_fuse::{
     fork::{self, Child},
     link::{Link, Message},
@@ -48,6 +50,10 @@ const LONGEST_LEAVING: Duration = Duration::from_secs(2);
 pub(super) const END_OF_BEGINNING: &[u8] = b"\0";
 /// Room for lines that are not passed on yet.
 const LINES_BYTES: usize = 1 << 20;
+/// The look for other users of the image. What it waits for itself is shorter.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// What became of the image of a mount for reading.
+const WAS_CHANGED: &str = "another program may have changed the image while it was mounted with ro; what was shown may be older in part";
 /// A server that leaves for so long once its mount is gone is left alone.
 const LONGEST_GONE: Duration = Duration::from_secs(10);
 
@@ -66,17 +72,15 @@ pub fn run(
     // It has one thread and no handlers of signals until then, which the child would have too.
     let (mut server, link) = Serving::start(arguments, options, json)?;
     let interrupt = Interrupt::watch().map_err(failed)?;
-    // A long log may be recovered meanwhile.
-    while !link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
-        if interrupt.flag().load(Ordering::Relaxed) {
+    match wait_until_open(&link, &interrupt, &image, &server)? {
+        Beginning::Open => {}
+        Beginning::Ended => return server.end(),
+        Beginning::Interrupted => {
             server.stop();
             let words = "interrupted: nothing is mounted, and the next mount recovers the log";
             return Err(Failure::refused(Kind::Interrupted, words));
         }
     }
-    let Some(Message::Opened) = next(&link)? else {
-        return server.end();
-    };
     server.wait_for_lines();
     let kept = ImageFile::of(&image);
     let mut mounted = match mounting::mount(OsStr::new(&image), &arguments.target.directory, options) {
@@ -95,10 +99,12 @@ pub fn run(
         let _ = mounted.guard();
     }
     let teller = Teller::of(mounted.unique_id());
-    let watched = watch(awaited, options, &mut mounted, &mut server, (&link, &interrupt));
+    let (look, streams) = (Look { image: &image, kept: kept.as_ref() }, (&link, &interrupt));
+    let watched = watch(awaited, options, &mut mounted, &mut server, &look, streams);
     drop(link);
     // Of a mount for reading nothing is lost with the image.
     let kept = kept.filter(|_| server.takes_changes);
+    let was_changed = server.was_changed && !server.takes_changes;
     let ended = server.end();
     // A mount whose server is gone answers nothing.
     let unmounted = mounted.abort().map_err(|error| Failure::caused_by(&error));
@@ -106,6 +112,9 @@ pub fn run(
     let mut warning = String::new();
     let outcome = outcome.and_then(|exit| {
         warning = kept.map_or(Ok(None), ImageFile::check)?.unwrap_or_default();
+        if was_changed {
+            WAS_CHANGED.clone_into(&mut warning);
+        }
         Ok(exit)
     });
     if !warning.is_empty() {
@@ -131,12 +140,70 @@ fn ending_of(outcome: &Outcome, warning: String) -> Ending {
     Ending { exit_code: exit as u8, reason }
 }
 
+/// How the process that serves begins.
+enum Beginning {
+    /// The image is open.
+    Open,
+    /// It has ended, and said why.
+    Ended,
+    /// A signal came.
+    Interrupted,
+}
+
+/// Waits until the image is open. A long log may be recovered meanwhile.
+fn wait_until_open(
+    link: &Link,
+    interrupt: &Interrupt,
+    image: &Path,
+    server: &Serving,
+) -> Result<Beginning, Failure> {
+    loop {
+        if link.wait(LOOK_MILLISECONDS).map_err(|error| failed(error.into()))? {
+            match next(link)? {
+                Some(Message::Opened) => return Ok(Beginning::Open),
+                Some(Message::MayChange) => Look { image, kept: None }.answer(link, server, None),
+                _ => return Ok(Beginning::Ended),
+            }
+        } else if interrupt.flag().load(Ordering::Relaxed) {
+            return Ok(Beginning::Interrupted);
+        }
+    }
+}
+
+/// Whose users are looked for.
+struct Look<'a> {
+    image: &'a Path,
+    /// It, where it is a file that may have another name by now.
+    kept: Option<&'a ImageFile>,
+}
+
+impl Look<'_> {
+    /// Tells the server whether others use the image. It cannot look at the machine, and no lock tells of a mount or a loop device.
+    fn answer(&self, link: &Link, server: &Serving, mounted: Option<&Mounted>) {
+        let number = mounted.map(|mounted| mounted.device_number().number());
+        let holder = server.child.id().as_raw_nonzero().get().unsigned_abs();
+        let (image, kept) = (self.image.to_owned(), self.kept.and_then(ImageFile::metadata));
+        let (told, outcome) = mpsc::channel();
+        // What is looked at may lie in this very mount, whose server waits for the answer: so a thread looks, for a limited time.
+        let look = move || {
+            let metadata = kept.map_or_else(|| fs::metadata(&image).map_err(ClaimError::from), Ok);
+            let _ = told.send(metadata.and_then(|metadata| require_alone(&metadata, holder, number)).is_ok());
+        };
+        let started = thread::Builder::new().name("look".to_owned()).spawn(look);
+        let is_alone = started.is_ok() && outcome.recv_timeout(LONGEST_LOOK).unwrap_or(false);
+        let answer = if is_alone { Message::Alone } else { Message::NotAlone };
+        // A server that has gone meanwhile is noticed by the next message.
+        let _ = link.send(answer, &[]);
+    }
+}
+
 /// From the mount to the end of the process that serves.
 fn watch(
     mut awaited: Option<Awaited>,
     options: &FuseMountOptions,
     mounted: &mut Mounted,
     server: &mut Serving,
+    look: &Look<'_>,
     (link, interrupt): (&Link, &Interrupt),
 ) -> Result<(), Failure> {
     let devices = session::devices(mounted, options.threads);
@@ -160,7 +227,12 @@ fn watch(
                 }
                 Some(Message::TakesChanges) => server.takes_changes = true,
                 Some(Message::PleaseUnmount) => flag.store(true, Ordering::Relaxed),
-                Some(Message::Opened | Message::Mounted) => {}
+                Some(Message::MayChange) => look.answer(link, server, Some(mounted)),
+                Some(Message::WasChanged) => {
+                    // Those that wait for the end hear it then.
+                    server.was_changed = true;
+                }
+                Some(Message::Opened | Message::Mounted | Message::Alone | Message::NotAlone) => {}
                 None => return Ok(()),
             }
         }
@@ -190,6 +262,8 @@ struct Serving {
     lines: Option<JoinHandle<()>>,
     /// The image may have been changed.
     takes_changes: bool,
+    /// Another program may have changed it, of a mount for reading.
+    was_changed: bool,
     /// Hears when what it said until the image was open has been passed on.
     are_passed_on: mpsc::Receiver<()>,
     /// Since when it leaves, and does not go.
@@ -221,7 +295,8 @@ impl Serving {
             }
         };
         let takes_changes = !options.is_read_only;
-        let mut serving = Self { child, lines: None, takes_changes, are_passed_on, leaves_since: None };
+        let mut serving =
+            Self { child, lines: None, takes_changes, was_changed: false, are_passed_on, leaves_since: None };
         match thread::Builder::new().name("lines".to_owned()).spawn(pass_on) {
             Ok(lines) => serving.lines = Some(lines),
             Err(error) => {
