@@ -77,8 +77,9 @@ fn of_feature(feature: &Unsupported, purpose: Purpose) -> Option<&'static str> {
             "xfs_repair -l mends it; --ignore-log shows the files to commands that read"
         }
         (Unsupported::UnknownIncompatible { .. }, _) => "a newer uxfs may know them, and so may Linux",
-        (Unsupported::UnknownRoCompatible { .. } | Unsupported::UnknownLogIncompatible { .. }, P::Mount) => {
-            "-o ro mounts it"
+        (Unsupported::UnknownRoCompatible { .. }, P::Mount) => "-o ro mounts it",
+        (Unsupported::UnknownLogIncompatible { .. }, P::Mount) => {
+            "-o ro mounts it where its log is clean, -o ro,norecovery without the changes that only the log has"
         }
         _ => return None,
     })

@@ -17,6 +17,8 @@ pub struct MountOptions {
     pub clock: Clock,
     /// Take an image that says that it is not finished, to finish it: closing it then says so.
     pub is_unfinished: bool,
+    /// The device throws all changes away, as an overlay does: features with which a file system must not be written do not matter.
+    pub is_thrown_away: bool,
     /// Options of the log.
     pub log: LogOptions,
 }

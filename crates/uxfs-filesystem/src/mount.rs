@@ -40,10 +40,11 @@ pub fn open_examined(
 /// overlay: nothing is to be kept of a file system that lacks what its log holds.
 ///
 /// # Errors
-/// The superblock; features that uxfs cannot write.
+/// The superblock; features that uxfs cannot read.
 #[doc(alias = "norecovery")]
 pub fn mount_without_log(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<FileSystem> {
-    FileSystem::mount_bulk_unmarked(device, &MountOptions { ignore_dirty_log: true, ..*options })
+    let options = MountOptions { ignore_dirty_log: true, is_thrown_away: true, ..*options };
+    FileSystem::mount_bulk_unmarked(device, &options)
 }
 
 /// The state of the log; `None` where the options ignore it. A dirty log is an error, because the device lacks changes that

@@ -99,6 +99,7 @@ const IGNORE: MountOptions = MountOptions {
         has_background: false,
         checkpoint_interval: None,
     },
+    is_thrown_away: false,
 };
 const HEED: MountOptions = MountOptions { ignore_dirty_log: false, ..IGNORE };
 

@@ -223,6 +223,14 @@ impl FeatureWords {
         Self { log_incompatible: self.log_incompatible.intersection(LogIncompatible::KNOWN), ..*self }.judge()
     }
 
+    /// As [`Self::judge`], for a file system whose log is recovered only to be read: features that forbid writing do not matter then, as in Linux.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn judge_to_read_log(&self) -> Result<Judgement, Unsupported> {
+        Self { ro_compatible: self.ro_compatible.intersection(RoCompatible::KNOWN), ..*self }.judge()
+    }
+
     /// Whether directory entries are looked up without regard to ASCII case.
     pub fn is_ascii_case_insensitive(&self) -> bool {
         self.version_bits.contains(VersionBits::ASCII_CASE_INSENSITIVE)
@@ -289,12 +297,15 @@ mod tests {
         words.ro_compatible = RoCompatible::from_bits_retain(0x1f);
         let reason = Err(Unsupported::UnknownRoCompatible { bits: 0x10 });
         assert_eq!(words.judge(), Ok(Judgement { write: reason }));
+        assert_eq!(words.judge_to_read_log(), Ok(Judgement { write: Ok(()) }));
 
         let mut words = defaults();
         words.log_incompatible = LogIncompatible::from_bits_retain(0x4);
         let reason = Err(Unsupported::UnknownLogIncompatible { bits: 0x4 });
         assert_eq!(words.judge(), Ok(Judgement { write: reason }));
         assert_eq!(words.judge_with_clean_log(), Ok(Judgement { write: Ok(()) }));
+        words.ro_compatible = RoCompatible::from_bits_retain(0x1f);
+        assert_eq!(words.judge_to_read_log(), Ok(Judgement { write: reason }));
 
         let mut words = defaults();
         words.compatible = 0x8000;

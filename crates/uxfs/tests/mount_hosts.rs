@@ -21,8 +21,8 @@ use uxfs_testkit::{
 };
 
 use crate::common::mount_place;
-use crate::common::mount_place::{Place, processes};
-use crate::common::{program, succeeds, text, uxfs};
+use crate::common::mount_place::{KernelMount, Place, processes};
+use crate::common::{host, program, succeeds, text, uxfs};
 
 /// A command that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -131,6 +131,67 @@ fn a_damaged_header_of_a_group_leaves_the_image_to_readers() {
         let output = uxfs(&["umount", text(&place.directory)]);
         assert!(output.status.success(), "{output:?}");
         assert!(Contents::read(&place.image).unwrap() == before, "{header}: the image has changed");
+    }
+}
+
+fn set_in_superblock(image: &Path, field: &str, value: &str) {
+    let write = format!("write -d {field} {value}");
+    let changed =
+        Command::new("xfs_db").args(["-x", "-c", "sb 0", "-c", &write]).arg(image).output().unwrap();
+    assert!(changed.status.success(), "{changed:?}");
+}
+
+/// What Linux mounts for reading only, and what it does not mount: the kernel is asked.
+#[test]
+fn unknown_features_that_forbid_changes_leave_the_image_to_readers() {
+    require!(Judge::XfsDb, Judge::XfsRepair, Judge::Kernel);
+    let clean = Place::new();
+    assert!(is_mounted(&clean, "rw"));
+    fs::write(clean.directory.join("file"), "contents").unwrap();
+    clean.unmount();
+    let (dirty, expected) = dirty_place();
+    for (place, field, value, is_dirty) in [
+        (&clean, "features_ro_compat", "0x100f", false),
+        (&dirty, "features_ro_compat", "0x100f", true),
+        (&clean, "features_ro_compat", "0xf", false),
+        (&clean, "features_log_incompat", "0x10", false),
+        (&dirty, "features_ro_compat", "0xf", true),
+        (&dirty, "features_log_incompat", "0x10", true),
+    ] {
+        set_in_superblock(&place.image, field, value);
+        if value == "0xf" {
+            continue;
+        }
+        let before = Contents::read(&place.image).unwrap();
+        let output = place.mount(&[]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("-o ro mounts it"), "{output:?}");
+        let is_shown = !is_dirty || field == "features_ro_compat";
+        for options in ["ro", "ro,norecovery"] {
+            if options == "ro" && !is_shown {
+                let output = place.mount(&["-o", options]);
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.code() == Some(4) && said.contains("-o ro,norecovery"), "{said}");
+                continue;
+            }
+            assert!(is_mounted(place, options), "{field}, {options}");
+            if options == "ro" || !is_dirty {
+                let shown = everything_in(&place.directory);
+                assert!(if is_dirty { shown == expected } else { shown.contains("file f 8") }, "{shown}");
+            }
+            is_refused(place, "remount,rw", "it can only be read");
+            succeeds(&["umount", text(&place.directory)]);
+        }
+        assert!(Contents::read(&place.image).unwrap() == before, "{field}: the image has changed");
+        // Linux, on a copy: it recovers the log into the image.
+        let copy = place.folder.path().join("copy");
+        host("cp", &["--sparse=always", text(&place.image), text(&copy)]);
+        let device = LoopDevice::attach(&copy, &[]).unwrap();
+        let kernel = KernelMount::new(device.path(), "ro,nouuid");
+        assert_eq!(kernel.is_some(), is_shown, "{field}");
+        assert!(!is_dirty || kernel.is_none_or(|kernel| everything_in(kernel.path()) == expected));
+        drop(device);
+        fs::remove_file(copy).unwrap();
     }
 }
 

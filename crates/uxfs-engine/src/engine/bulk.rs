@@ -33,7 +33,9 @@ impl BulkEngine {
     /// # Errors
     /// The device is read-only; features that uxfs cannot write.
     pub fn new(volume: Volume, options: MountOptions) -> Result<Self> {
-        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+        if !options.is_thrown_away {
+            refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+        }
         Ok(Self { engine: Engine::new(volume, options) })
     }
 

@@ -181,7 +181,11 @@ fn recover_for(
     let geometry = Geometry::new(&superblock);
     superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
-    superblock.feature_words().judge()?.write?;
+    let features = superblock.feature_words();
+    match options.is_thrown_away {
+        true => features.judge_to_read_log()?.write?,
+        false => features.judge()?.write?,
+    }
     let target = Target { device, log, geometry: &geometry, options, purpose };
     let mut recovered = recover_log(&target, GivenUp::default(), observer);
     let mut tries = 1_u64;

@@ -132,6 +132,11 @@ pub enum StaysReadOnly {
         "it was mounted with ro, and another program may have changed the image since: unmount it (uxfs umount), and mount it again"
     )]
     Changed,
+    /// Features that uxfs does not know.
+    #[error(
+        "it was mounted with ro, and uxfs does not know all features of the file system: it can only be read"
+    )]
+    Features,
     /// The image or its device.
     #[error("it was mounted with ro, and its image has failed: unmount it (uxfs umount)")]
     Failed,
@@ -139,8 +144,15 @@ pub enum StaysReadOnly {
 
 impl StaysReadOnly {
     /// Every reason.
-    const ALL: [Self; 6] =
-        [Self::OpenedToRead, Self::WithoutLog, Self::Damaged, Self::InUse, Self::Changed, Self::Failed];
+    const ALL: [Self; 7] = [
+        Self::OpenedToRead,
+        Self::WithoutLog,
+        Self::Damaged,
+        Self::InUse,
+        Self::Changed,
+        Self::Features,
+        Self::Failed,
+    ];
 
     /// The number by which the server says so.
     #[must_use]
@@ -151,6 +163,7 @@ impl StaysReadOnly {
             Self::Damaged => Errno::UCLEAN,
             Self::InUse => Errno::BUSY,
             Self::Changed => Errno::STALE,
+            Self::Features => Errno::PROTONOSUPPORT,
             Self::Failed => Errno::IO,
         }
     }

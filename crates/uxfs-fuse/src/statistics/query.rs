@@ -23,7 +23,7 @@ pub const GO_ON: Opcode = opcode::none(0xf5, 0x03);
 /// # Errors
 /// It is no mount of this program; the image. Where it was mounted for reading, and is to take changes: `EROFS`, its server cannot write the
 /// image; `EOPNOTSUPP`, it was mounted without its log; `EUCLEAN`, it is damaged; `EBUSY`, others use the image; `ESTALE`, others may have
-/// changed it; `EIO`.
+/// changed it; `EPROTONOSUPPORT`, it has unknown features; `EIO`.
 pub fn set_resting(directory: &Path, is_resting: bool) -> io::Result<()> {
     let directory = File::open(directory)?;
     // SAFETY: neither has an argument.

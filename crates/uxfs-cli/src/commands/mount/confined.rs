@@ -37,7 +37,7 @@ use uxfs_fuse::{
 };
 use uxfs_image::form::Form;
 use uxfs_partition::selection::{EmptySelector, Selector};
-use uxfs_volume::error::Error;
+use uxfs_volume::{error::Error, superblock::refuse_unwritable};
 
 use super::{
     Arguments,
@@ -150,6 +150,7 @@ fn server_of(
         return Ok((server, None));
     };
     let not_written = match &opened.recovered {
+        Some(_) if opened.has_unknown_features => Some("it has features that uxfs does not know".to_owned()),
         Some(_) if opened.is_without_log => Some("a part of it cannot be written".to_owned()),
         Some(_) => for_reading
             .write_recovered(link)
@@ -175,6 +176,11 @@ fn tell_of_opening(
 ) {
     match &opened.recovered {
         Some(recovered) => tell_of_recovery(server, recovered, not_written, arguments),
+        None if opened.has_unknown_features => {
+            let (image, text) =
+                (arguments.about(), "it has features that uxfs does not know: it can only be read");
+            server.trouble.log.tell(Level::Info, format_args!("{image}: {text}"));
+        }
         None if opened.is_without_log && !options.ignores_log => {
             let image = arguments.about();
             let text = "its headers are damaged; what can be read is shown (uxfs check tells more)";
@@ -308,6 +314,8 @@ pub(super) struct Opened {
     pub recovered: Option<RecoveryReport>,
     /// The log is left aside: that was asked for, or it is clean and the rest is damaged, or it was recovered only to be read.
     pub is_without_log: bool,
+    /// It can only be read.
+    pub has_unknown_features: bool,
 }
 
 fn mount(
@@ -322,28 +330,41 @@ fn mount(
         MountOptions { cache_budget_bytes: Some(cache_bytes), log, ..MountOptions::default() };
     let without_log = |device| {
         let file_system = Arc::new(mount_without_log(device, &mount_options)?);
-        Ok(Opened { file_system, recovered: None, is_without_log: true })
+        let has_unknown_features =
+            refuse_unwritable(&**file_system.device(), file_system.superblock()).is_err();
+        Ok(Opened { file_system, recovered: None, is_without_log: true, has_unknown_features })
     };
     if options.ignores_log {
-        without_log(device)
-    } else {
-        match mount_recovered(Arc::clone(&device), &mount_options) {
-            Ok((file_system, recovered)) => Ok(Opened { file_system, recovered, is_without_log: false }),
-            // For reading the headers of groups need not be right, and a clean log holds nothing that the image lacks.
-            Err(Error::Corrupt(_))
-                if options.is_read_only && open_volume(Arc::clone(&device), &mount_options).is_ok() =>
-            {
-                without_log(device)
-            }
-            // What the log has of the realtime section is not shown, and the rest can be.
-            Err(Error::Unsupported(Unsupported::RealtimeData)) if options.is_read_only => {
-                let recovered = recover_to_read(&device, &mount_options)?;
-                let recovered = recovered.ok_or(Error::Unsupported(Unsupported::RealtimeData))?;
-                let report = recovered.report().clone();
-                Ok(Opened { recovered: Some(report), ..without_log(recovered.device())? })
-            }
-            Err(error) => Err(error),
+        return without_log(device);
+    }
+    let error = match mount_recovered(Arc::clone(&device), &mount_options) {
+        Ok((file_system, recovered)) => {
+            let opened =
+                Opened { file_system, recovered, is_without_log: false, has_unknown_features: false };
+            return Ok(opened);
         }
+        Err(error) if !options.is_read_only => return Err(error),
+        Err(error) => error,
+    };
+    match error {
+        // For reading the headers of groups need not be right, and features that keep others from writing do not matter. A clean log holds
+        // nothing that the image lacks.
+        Error::Corrupt(_)
+        | Error::Unsupported(
+            Unsupported::UnknownRoCompatible { .. } | Unsupported::UnknownLogIncompatible { .. },
+        ) if open_volume(Arc::clone(&device), &mount_options).is_ok() => without_log(device),
+        // What the log has of the realtime section is not shown, and the rest can be.
+        Error::Unsupported(Unsupported::RealtimeData | Unsupported::UnknownRoCompatible { .. }) => {
+            // The superblock in the log may be older than the feature.
+            let has_unknown = matches!(error, Error::Unsupported(Unsupported::UnknownRoCompatible { .. }));
+            let to_read = MountOptions { is_thrown_away: true, ..mount_options };
+            let recovered = recover_to_read(&device, &to_read)?.ok_or(error)?;
+            let mut opened = without_log(recovered.device())?;
+            opened.recovered = Some(recovered.report().clone());
+            opened.has_unknown_features |= has_unknown;
+            Ok(opened)
+        }
+        error => Err(error),
     }
 }
 

@@ -224,6 +224,7 @@ impl ForReading {
             !is_aligned || self.block_device.as_ref().is_some_and(|claim| !claim.is_kept_by_mount)
         });
         match opened.is_without_log {
+            _ if opened.has_unknown_features => Some(StaysReadOnly::Features),
             _ if self.has_no_recovery => Some(StaysReadOnly::WithoutLog),
             _ if cannot_write => Some(StaysReadOnly::OpenedToRead),
             // What cannot be written was shown by its recovered log.
