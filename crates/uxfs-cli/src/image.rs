@@ -518,14 +518,19 @@ pub(crate) fn needed_bytes(error: &Error) -> Option<u64> {
     }
 }
 
-/// As [`no_file_system`], for an image that was to be changed: adds the remedy if the log is the problem.
-pub(crate) fn not_for_changes(error: Error) -> Failure {
-    let is_of_log = matches!(
-        &error,
+/// Whether an error means that the log is damaged, or that metadata is ahead of it.
+pub(crate) fn is_of_log(error: &Error) -> bool {
+    matches!(
+        error,
         Error::Corrupt(corruption)
             if matches!(corruption.structure, Structure::Log | Structure::LogRecord)
                 || matches!(corruption.fault, Fault::Header(HeaderFault::AheadOfLog { .. }))
-    );
+    )
+}
+
+/// As [`no_file_system`], for an image that was to be changed: adds the remedy if the log is the problem.
+pub(crate) fn not_for_changes(error: Error) -> Failure {
+    let is_of_log = is_of_log(&error);
     let failure = no_file_system(error);
     if is_of_log {
         return failure

@@ -3,6 +3,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::FileExt,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -193,6 +194,45 @@ fn unknown_features_that_forbid_changes_leave_the_image_to_readers() {
         drop(device);
         fs::remove_file(copy).unwrap();
     }
+}
+
+/// A remedy that is named works, and there is one.
+#[test]
+fn what_cannot_be_mounted_at_all_has_a_remedy_that_works() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let place = Place::new();
+    let image = text(&place.image);
+    succeeds(&["mkdir", image, "/folder"]);
+    let mut sound = vec![0; 512];
+    File::open(&place.image).unwrap().read_exact_at(&mut sound, 0).unwrap();
+    set_in_superblock(&place.image, "dblocks", "0xffffffffff");
+    for options in ["rw", "ro", "ro,norecovery"] {
+        let output = place.mount(&["-o", options]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("(uxfs repair mends it; uxfs ls --tolerant shows what can be read)"), "{said}");
+    }
+    assert!(String::from_utf8_lossy(&uxfs(&["ls", "--tolerant", image]).stdout).contains("folder"));
+
+    let writable = File::options().write(true).open(&place.image).unwrap();
+    writable.write_all_at(&sound, 0).unwrap();
+    let ask = |commands: &[&str]| {
+        let commands = commands.iter().flat_map(|command| ["-c", command]);
+        let output = Command::new("xfs_db").arg("-r").args(commands).arg(&place.image).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        said.split(['(', ')']).find_map(|word| word.trim().rsplit(' ').next()?.parse::<u64>().ok()).unwrap()
+    };
+    let log = ask(&["sb 0", "print logstart"]);
+    let log_bytes = ask(&[&format!("convert fsblock {log} byte")]);
+    writable.write_all_at(&[0x55; 1 << 20], log_bytes).unwrap();
+    let output = place.mount(&["-o", "ro"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let remedy =
+        "(uxfs repair makes a new log; -o ro,norecovery shows the image without what only the log has)";
+    assert!(output.status.code() == Some(3) && said.contains(remedy), "{said}");
+    assert!(is_mounted(&place, "ro,norecovery"));
+    assert!(place.directory.join("folder").is_dir());
+    succeeds(&["umount", text(&place.directory)]);
 }
 
 /// An inode that lies about its blocks cannot be freed: recovery cuts it off, as Linux does, and says so.

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use uxfs_block::device::BlockDevice;
+use uxfs_format::fault::Structure;
 use uxfs_fuse::mounting::{mount_point::MountPointError, options::FuseMountOptions};
 use uxfs_volume::error::Error;
 
 use super::confined::selector;
 use crate::{
     failure::Failure,
-    image::{is_no_file_system, is_of_another_form, needed_bytes, not_for_changes},
+    image::{is_no_file_system, is_of_another_form, is_of_log, needed_bytes, no_file_system},
     kind::Kind,
     partitions::Disk,
 };
@@ -49,16 +50,28 @@ pub fn refused(error: Error, options: &FuseMountOptions, disk: &Disk, device: &d
     }
     let number = Errno::from_raw_os_error(error.errno());
     let is_of_another_form = is_of_another_form(&error);
-    let is_damaged = matches!(error, Error::Corrupt(_));
-    let failure =
-        not_for_changes(error).with_option("--partition or --offset", "-o partition= or -o offset=");
+    let remedy = if is_none || is_of_another_form { None } else { remedy_of_damage(&error, options) };
+    let failure = no_file_system(error).with_option("--partition or --offset", "-o partition= or -o offset=");
     match number {
         Errno::NOSPC => failure.with_remedy("the file system that holds it is full; -o ro mounts it"),
-        _ if is_damaged && !is_none && !is_of_another_form && !options.ignores_log => {
-            failure.with_remedy("uxfs repair mends it; -o ro,norecovery shows what can be read")
-        }
-        _ => failure,
+        _ => match remedy {
+            Some(remedy) => failure.with_remedy(remedy),
+            None => failure,
+        },
     }
+}
+
+/// What helps with a damaged image. Nothing mounts one whose superblock is wrong.
+fn remedy_of_damage(error: &Error, options: &FuseMountOptions) -> Option<&'static str> {
+    let Error::Corrupt(corruption) = error else { return None };
+    Some(match corruption.structure {
+        _ if is_of_log(error) => {
+            "uxfs repair makes a new log; -o ro,norecovery shows the image without what only the log has"
+        }
+        Structure::Superblock => "uxfs repair mends it; uxfs ls --tolerant shows what can be read",
+        _ if options.ignores_log => return None,
+        _ => "uxfs repair mends it; -o ro,norecovery shows what can be read",
+    })
 }
 
 /// The file system is longer than what holds it, and cannot be mounted in any way.
