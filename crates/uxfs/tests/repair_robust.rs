@@ -73,9 +73,15 @@ fn a_repair_that_is_killed_is_finished_by_the_next_and_can_be_taken_back() {
     let started = Instant::now();
     let done = uxfs(&["repair", text(&image)]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
-    let (whole, after) = (started.elapsed(), Contents::read(&image).unwrap());
+    let (first, after) = (started.elapsed(), Contents::read(&image).unwrap());
     repair_is_silent(&image).unwrap();
     let undo = folder.path().join("image.uxfs-undo");
+    // Those that follow are faster than the first one.
+    before.write(&image).unwrap();
+    fs::remove_file(&undo).unwrap();
+    let started = Instant::now();
+    assert_eq!(uxfs(&["repair", text(&image)]).status.code(), Some(0));
+    let whole = started.elapsed().min(first);
     let mut killed = 0;
     for _ in 0..KILLS {
         before.write(&image).unwrap();
