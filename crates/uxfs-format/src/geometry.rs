@@ -385,7 +385,8 @@ impl Geometry {
             inodes if inodes.is_multiple_of(INODES_PER_CHUNK) => INODES_PER_CHUNK,
             inodes => inodes,
         };
-        AgInode::new(inode.get() / step * step)
+        let behind_start = inode.get().checked_rem(step).unwrap_or(0);
+        AgInode::new(inode.get().saturating_sub(behind_start))
     }
 
     /// Whether a block holds the inodes of several chunks. Linux makes them at once, and never frees them.

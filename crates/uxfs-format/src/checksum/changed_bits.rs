@@ -144,9 +144,10 @@ struct ZeroByte {
 impl ZeroByte {
     fn new() -> Self {
         let over_a_bit = |sum: u32, _| (sum >> 1) ^ if sum & 1 == 1 { POLYNOMIAL } else { 0 };
-        let sums: [u32; 256] = std::array::from_fn(|byte| (0..8).fold(byte as u32, over_a_bit));
+        let sums: [u32; 256] =
+            std::array::from_fn(|byte| (0..8).fold(u32::try_from(byte).unwrap_or(0), over_a_bit));
         let byte_of = |leading| sums.iter().position(|sum| to_usize(sum >> 24) == leading).unwrap_or(0);
-        Self { sums, bytes: std::array::from_fn(|leading| byte_of(leading) as u8) }
+        Self { sums, bytes: std::array::from_fn(|leading| u8::try_from(byte_of(leading)).unwrap_or(0)) }
     }
 
     /// The difference that a zero byte turned into this one.
