@@ -19,10 +19,10 @@
 //! 1. A claim takes the lock of [`presence`] on a file before it takes `flock` there, and keeps it as long as the file is open.
 //! 2. Only a claim that is alone by that lock converts its `flock`. That lock is converted in one step: while another claim has the file, this
 //!    one is refused with both its locks untouched, and while `flock` is converted no other claim comes.
-//! 3. A conversion that is refused all the same (by a program that takes `flock` alone, unseen by [`require_alone`]) has lost the lock: that
-//!    is remembered, and the claim never becomes exclusive again.
-//! 4. A reader that becomes a writer compares the [`Stamp`](crate::stamp::Stamp) of before with that under the exclusive
-//!    lock: writers that take no lock, and those in the moment of the conversion, show there.
+//! 3. If the conversion fails after all (another program takes `flock` alone, unseen by [`require_alone`]), the lock is lost: the claim
+//!    records that and never becomes exclusive again.
+//! 4. A reader that becomes a writer compares its [`Stamp`](crate::stamp::Stamp) with the one taken under the exclusive lock. This detects
+//!    writers without locks and writers during the conversion.
 
 use std::{
     fs::{File, Metadata},
@@ -246,7 +246,7 @@ impl Claimed {
         for file in self.files() {
             if !convert(file, FlockOperation::NonBlockingLockShared) {
                 self.is_lost.store(true, Ordering::Release);
-                // Later writers are kept away all the same.
+                // Keep later writers away.
                 let _ = take_lock(file, Lock::Shared);
             }
         }
@@ -285,8 +285,8 @@ pub fn user_at(path: &Path) -> Option<ClaimError> {
     }
 }
 
-/// Refuses a file or device that has users beside the process `holder`, which has claimed it, and beside the FUSE mount with this device number:
-/// those that [`Lock::Unused`] would refuse, and those that have taken `flock` on it or on a file below it.
+/// Refuses a file or device with other users than the process `holder`, which has claimed it, and the FUSE mount with this device number.
+/// Users are what [`Lock::Unused`] refuses, and holders of a `flock` on the file or a file below it.
 ///
 /// # Errors
 /// It has such users.
@@ -315,7 +315,7 @@ fn is_locked_besides(metadata: &Metadata, holder: u32) -> bool {
                 .any(is_layer_locked)
 }
 
-/// Refuses a file or device, and what lies below it, with users that ask for no lock. `own_mount`: the number of a FUSE mount that is none.
+/// Refuses a file or device if it, or a layer below it, has users that take no lock. `own_mount`: device number of a FUSE mount to ignore.
 ///
 /// # Errors
 /// It has such users.

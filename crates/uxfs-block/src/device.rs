@@ -67,8 +67,8 @@ impl DeviceError {
         Self { operation, offset_bytes, length_bytes, source }
     }
 
-    /// Whether this machine failed, and not what holds the bytes: memory is short, permission is missing, a server is gone. Nothing is known
-    /// of the bytes then, and another try may succeed.
+    /// Whether the host failed rather than the medium: out of memory, permission denied, stale handle. The bytes are unknown then, and a
+    /// retry may succeed.
     pub fn is_of_host(&self) -> bool {
         const OF_MEDIUM: [Errno; 9] = [
             Errno::IO,

@@ -1,5 +1,5 @@
-//! A lock that tells who has a file, and that the only one who has it can make exclusive without letting it go: fcntl(2) converts a lock of
-//! an open file in one step, and one that cannot be had leaves the earlier one, unlike flock(2).
+//! An open-file-description lock that marks a file as in use. Its only holder can make it exclusive atomically: unlike flock(2), fcntl(2)
+//! converts a lock in one step, and keeps the old lock if the conversion fails.
 #![allow(unsafe_code)]
 
 use std::{fs::File, io, mem, os::fd::AsRawFd};
@@ -14,18 +14,18 @@ const BYTE: libc::off_t = libc::off_t::MAX - 1;
 pub(crate) enum Attempt {
     /// It has the lock.
     Taken,
-    /// Others have it. What was held before is still held.
+    /// Another process holds it. A lock held before is kept.
     Refused,
-    /// The file has no such locks, or is not open for what they need.
+    /// The file system has no such locks, or the file is not open for writing.
     Unsupported,
 }
 
-/// Is there, beside others.
+/// Takes the lock shared.
 pub(crate) fn be_there(file: &File) -> Attempt {
     lock(file, libc::F_RDLCK)
 }
 
-/// Is there alone. The file must be open for writing.
+/// Takes the lock exclusively. The file must be open for writing.
 pub(crate) fn be_alone(file: &File) -> Attempt {
     lock(file, libc::F_WRLCK)
 }

@@ -329,8 +329,7 @@ impl<'a> Listing<'a> {
         self.gaps
     }
 
-    /// All records that can still be read, oldest first, also those behind holes in a log that seems to end there, with what is left of
-    /// transactions that lack parts.
+    /// All readable records, oldest first, including those past a hole at which the log seems to end. Keeps the readable parts of transactions.
     pub(crate) fn despite_holes(area: LogArea<'a>) -> Result<Self> {
         let state = match examine_area(&area) {
             Err(JournalError::Io(error)) => return Err(error.into()),
@@ -370,7 +369,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Commits what is left of transactions that lack parts and started at `last` or before.
+    /// Commits the incomplete transactions that started at `last` or before.
     pub(crate) fn commit_until(&mut self, last: Lsn, sink: &mut dyn TransactionSink) {
         self.assembler.commit_until(last, sink);
     }

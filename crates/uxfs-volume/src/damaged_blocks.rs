@@ -4,7 +4,7 @@
 //! of a group or directory, and while it runs nothing on the device changes.
 //!
 //! Invariants:
-//! 1. Blocks are remembered only while a [`Remembered`] lives, and as long no program writes to the device: its maker sees to that.
+//! 1. Blocks are remembered only while a [`Remembered`] lives. Its owner must keep writers away until then.
 //! 2. Memory is bounded: of what comes after [`MOST`] blocks nothing is remembered.
 
 use std::{
@@ -40,7 +40,7 @@ impl DamagedBlocks {
         Remembered(self)
     }
 
-    /// What was wrong with a block.
+    /// The fault of a damaged block.
     #[inline]
     pub(crate) fn get(&self, place: &Place) -> Option<Corruption> {
         if self.count.load(Relaxed) == 0 { None } else { self.known.read().get(place).copied() }
@@ -58,7 +58,7 @@ impl DamagedBlocks {
     }
 }
 
-/// While this lives, damaged blocks are remembered and not read again. The device must not be written to as long.
+/// While it lives, damaged blocks are not read again, and the device must not be written to.
 #[derive(Debug)]
 pub struct Remembered<'v>(&'v DamagedBlocks);
 

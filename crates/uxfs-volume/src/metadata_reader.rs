@@ -49,7 +49,7 @@ impl<'v> MetadataReader<'v> {
         }
     }
 
-    /// From now on until the result is dropped, damaged blocks are remembered and not read again. The device must not be written to as long.
+    /// Until the result is dropped, damaged blocks are not read again, and the device must not be written to.
     pub fn remember_damaged(self) -> Remembered<'v> {
         self.volume.damaged_blocks.remember()
     }

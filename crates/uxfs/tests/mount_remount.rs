@@ -21,7 +21,7 @@ fn is_refused(arguments: &[&str], words: &str) {
     assert!(!output.status.success() && said.contains(words), "{arguments:?}: {said}");
 }
 
-/// No lock tells of the kernel. What it wrote shows in the times of the file, also below a loop device, once it has gone.
+/// The kernel takes no lock. Once it has unmounted, its writes show in the times of the file, also below a loop device.
 #[test]
 fn an_image_that_the_kernel_has_or_had_is_not_changed() {
     require!(Judge::XfsRepair, Judge::Kernel);
@@ -93,13 +93,13 @@ fn of_two_mounts_for_reading_neither_takes_changes() {
     assert_eq!(succeeds(&["cat", image, "/file"]), "contents");
 }
 
-/// Else programs would go on to write, into what lies beneath the mount.
+/// Otherwise programs would write to the directory beneath the mount.
 #[test]
 fn a_server_that_ends_while_it_is_asked_is_told() {
     require!(Judge::XfsRepair);
     let place = Place::new();
     succeeded(&place.mount(&["-o", "ro"]));
-    // The kernel remembers what is asked before the server is.
+    // Cache the attributes, so that the remount does not ask the server for them.
     fs::metadata(&place.directory).unwrap();
     let name = |process: &str| fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     let server = processes(&place.image).into_iter().find(|process| name(process).trim() == "uxfs-serve");

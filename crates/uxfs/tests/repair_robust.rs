@@ -76,7 +76,7 @@ fn a_repair_that_is_killed_is_finished_by_the_next_and_can_be_taken_back() {
     let (first, after) = (started.elapsed(), Contents::read(&image).unwrap());
     repair_is_silent(&image).unwrap();
     let undo = folder.path().join("image.uxfs-undo");
-    // Those that follow are faster than the first one.
+    // Later runs are faster than the first.
     before.write(&image).unwrap();
     fs::remove_file(&undo).unwrap();
     let started = Instant::now();

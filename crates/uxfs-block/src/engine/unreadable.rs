@@ -7,7 +7,7 @@
 //! 1. A sector that could not be read once stays so, even if it could be later: decisions must not change in the middle, and each try
 //!    may take a failing device seconds.
 //! 2. A sector is in the set of those that cannot be read before a read that has other bytes in its place returns.
-//! 3. Where this machine fails, and not what holds the bytes, nothing is put in their place: the read fails.
+//! 3. If the host fails rather than the medium, the read fails and nothing is filled in.
 
 use std::{
     ops::Range,
@@ -176,7 +176,7 @@ pub struct FilledDevice {
     inner: Arc<dyn BlockDevice>,
     unreadable: Unreadable,
     shows_errors: AtomicBool,
-    /// The first failure of this machine.
+    /// The first failure of the host.
     host_failure: OnceLock<DeviceError>,
 }
 
@@ -196,7 +196,7 @@ impl FilledDevice {
         }
     }
 
-    /// The first failure of this machine, where it has failed: what was decided since may rest on it.
+    /// The first failure of the host, if any. Decisions since then may rest on it.
     pub fn host_failure(&self) -> Option<&DeviceError> {
         self.host_failure.get()
     }

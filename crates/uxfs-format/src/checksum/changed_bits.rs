@@ -95,8 +95,7 @@ impl ChangedBits {
 
     /// Bits of one byte that make this difference together: of the first such byte.
     ///
-    /// The difference is moved back over the bytes, from the last one on. Where the byte that changed has been passed, nothing is left of
-    /// it but what was changed in that byte.
+    /// Runs the checksum backwards over the bytes, from the last one on. After the changed byte, the remainder equals the change.
     pub fn in_one_byte(&self, difference: u32) -> Option<Vec<usize>> {
         let length_bytes = self.differences.len() / 8;
         let field = to_usize(self.checksum_offset_bytes);

@@ -154,7 +154,7 @@ impl StaysReadOnly {
         Self::Failed,
     ];
 
-    /// The number by which the server says so.
+    /// The errno that the server returns for it.
     #[must_use]
     pub const fn errno(self) -> Errno {
         match self {
@@ -225,7 +225,7 @@ fn either_way(image: &OsStr, mount_point: &Path, options: &FuseMountOptions) -> 
 /// The directory; files are open for writing; this process may not.
 pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), MountError> {
     let mount_point = mount_point::check(directory)?;
-    // Its server may end at any time: what is changed then must not be what lies beneath.
+    // The server may end at any time; then the remount must not apply to the mount beneath.
     let root = MountRoot::open(&mount_point)
         .map_err(|source| DirectError::System { path: mount_point.clone(), source })?;
     if options.is_read_only {
@@ -240,7 +240,7 @@ pub fn remount(directory: &Path, options: &FuseMountOptions) -> Result<(), Mount
     match root.ask_server() {
         Err(Errno::NOTCONN | Errno::CONNABORTED) => Err(MountError::ServerEnded),
         _ if !is_at(&root, &mount_point) => Err(MountError::ServerEnded),
-        // Others may see to it that it tells nothing else.
+        // Other errors come from other programs' mounts.
         _ => Ok(()),
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn never_written(area: &LogArea<'_>, head: Lsn) -> Result<Range<u32>>
     Ok(if is_zero { start..blocks } else { blocks..blocks })
 }
 
-/// Whether samples of what lies behind `start` were written: close to it, and in steps that are no multiple of the unit of any stripe set.
+/// Samples blocks past `start` and returns whether any was written: densely at first, then in steps that are no multiple of a stripe unit.
 fn was_written(area: &LogArea<'_>, start: u32) -> Result<bool> {
     const CLOSE_BLOCKS: usize = (64 << 10) / BLOCK;
     const FAR_BLOCKS: usize = 13 * CLOSE_BLOCKS;

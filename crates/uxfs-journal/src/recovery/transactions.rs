@@ -4,10 +4,10 @@
 //! bounded by the items that are incomplete, not by transactions. A sink that must know keeps them until
 //! [`TransactionSink::commit`].
 //!
-//! Where records are missing, an assembler ends all open transactions, or goes on with what can still be read of them
-//! ([`TransactionAssembler::despite_holes`]): checkpoints of several MiB have holes where a disk of a stripe set is stale.
-//! Behind a hole it waits for a region that begins an item. Checkpoints start and commit in one order, so a commit ends those
-//! that started before it and whose commit is missing.
+//! At a missing record an assembler drops all open transactions, or keeps their readable items
+//! ([`TransactionAssembler::despite_holes`]): a stale disk of a stripe set leaves holes in checkpoints of several MiB.
+//! After a hole it skips regions until one begins an item. Checkpoints start and commit in the same order, so a commit also commits
+//! earlier checkpoints whose commit record is missing.
 
 use std::collections::VecDeque;
 
@@ -94,7 +94,7 @@ pub struct TransactionAssembler {
     holes: Option<Holes>,
 }
 
-/// Where records are missing: the numbers of those before.
+/// Gaps in the log, each as the LSN of the record before it.
 #[derive(Debug, Default)]
 struct Holes(VecDeque<Lsn>);
 
@@ -131,7 +131,7 @@ impl TransactionAssembler {
         self.open.iter().map(|transaction| &transaction.info)
     }
 
-    /// Operations are missing behind the last one. Transactions end there, or go on without what is missing.
+    /// Records are missing after the last operation. Drops open transactions, or marks them incomplete.
     pub fn interrupt(&mut self) {
         let Some(holes) = &mut self.holes else { return self.open.clear() };
         // Before the first record lies what nothing is known of.
@@ -232,7 +232,7 @@ impl TransactionAssembler {
     /// Commits transactions that lack parts and started at `last` or before, in their order. All of them were committed.
     pub fn commit_until(&mut self, last: Lsn, sink: &mut dyn TransactionSink) {
         for open in self.open.extract_if(.., |open| open.has_holes && open.info.start <= last) {
-            // What is incomplete of it is not an item.
+            // A partial item is dropped.
             let _ = open.commit(sink);
         }
     }
@@ -262,7 +262,7 @@ impl OpenTransaction {
         self.has_holes = true;
     }
 
-    /// Whether an operation behind a hole belongs to what is missing.
+    /// Whether an operation after a hole continues a missing item.
     fn is_passed_over(&mut self, data: &[u8], continued: bool) -> bool {
         if !self.is_interrupted {
             return false;

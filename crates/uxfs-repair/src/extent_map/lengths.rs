@@ -1,8 +1,8 @@
-//! The length of one extent, where no reverse map tells it: the blocks that the inode counts, less those of all others.
+//! Corrects the length of one extent without a reverse map: di_nblocks minus all other blocks of the inode.
 //!
-//! One extent that cannot be is the wrong one. Where all of them can be, the free space tells which one it is: behind one that is too
-//! short, blocks are neither free nor in use; the last blocks of one that is too long are free, or another owner has them as well. Only a single extent
-//! with which all blocks of that kind add up is corrected.
+//! An impossible extent is the wrong one. If all extents are possible, the free space decides: after an extent that is too short,
+//! blocks are neither free nor owned; the last blocks of an extent that is too long are free or have another owner. An extent is corrected
+//! only if it alone accounts for all such blocks.
 
 mod records;
 
@@ -24,8 +24,8 @@ use self::records::{Place, Records};
 use super::{check::blocks_or_fault, contradicted::Undecided, rebuild::staged_inode};
 use crate::repair::{action::Action, stage::Stage, work::Work};
 
-/// Corrects the one extent of a map that is wrong, of inodes whose maps are damaged or whose blocks are miscounted. Gives whether there
-/// were any. `undecided` receives forks of which several extents may be too short.
+/// Corrects a single wrong extent in each damaged or miscounted map. Returns whether it corrected any. `undecided` receives forks with
+/// several candidates.
 ///
 /// # Errors
 /// The device.
@@ -100,7 +100,7 @@ enum Impossible {
 /// Which extent is wrong.
 enum Told {
     Nothing,
-    /// Some may be, and nothing tells which.
+    /// Several candidates.
     Part,
     /// This one, with what it should be.
     One(Place, Extent),
@@ -142,7 +142,7 @@ impl Map {
         is_right.then_some((slot.place, corrected))
     }
 
-    /// The one extent whose wrong blocks are those that the free space and the other owners contradict.
+    /// The only extent that accounts for all contradicted blocks.
     fn told_by_free_space(&self, records: &Records<'_>, work: &Work) -> Result<Told> {
         let is_miscounted = work.inode_blocks.iter().any(|(inode, _)| *inode == records.inode.number);
         // Blocks that seem unused may be those of a map that cannot be read.
@@ -198,7 +198,7 @@ fn end_of(extent: &Extent, geometry: &Geometry) -> Option<(AgNumber, AgBlock)> {
     Some((group, AgBlock::new(u32::try_from(end).ok()?)))
 }
 
-/// Whether all blocks between two ends of an extent are such that it should have the second one: unused, or those of others.
+/// Whether all blocks between two ends of an extent support the second end: they are unused, or another owner has them.
 fn are_contradicted(
     inode: &Inode,
     work: &Work,

@@ -48,7 +48,7 @@ use crate::inode::gather::{put_inode, read_inode};
 /// Two changed bits of a structure of so many bits are sure: one other damage in 128 looks the same. In a larger one they are sure where
 /// the structure fails its verifier without them, which seldom heals by chance.
 const MOST_SURE_BITS: usize = 8192;
-/// In larger structures two or more pairs make any difference by chance: where the verifier does not tell them apart, none is taken.
+/// In larger structures two or more pairs match any difference by chance. Unless the verifier excludes all but one, none is used.
 const MOST_PAIRED_BITS: usize = 1 << 17;
 /// Lookups of one repair: some ten seconds.
 const MOST_LOOKUPS: u64 = 1 << 30;

@@ -54,7 +54,7 @@ pub enum CompiledFault {
     #[error("is a compiled file_contexts with a wrong rule: {0}")]
     Rules(TextFault),
     /// Other rules than the head says.
-    #[error("is a compiled file_contexts with {found} rules, of which its head tells {claimed}")]
+    #[error("is a compiled file_contexts with {found} rules, but its header says {claimed}")]
     RuleCount {
         /// Read.
         found: u32,

@@ -135,8 +135,8 @@ pub fn serve(arguments: &Arguments, options: &FuseMountOptions) -> Outcome {
     served.map(|()| Exit::Success)
 }
 
-/// What answers the requests; it has told of recovery. What recovery wrote for a mount for reading goes to the image where it may. Of such a mount
-/// comes what tells later whether its image has changed.
+/// The server, after it has reported recovery. For a read-only mount, recovery is written to the image if allowed; such a mount also returns
+/// an [`Unchanged`].
 fn server_of(
     opened: &Opened,
     options: &FuseMountOptions,
@@ -228,7 +228,7 @@ fn close(
     let Some(unchanged) = unchanged.filter(|_| server.access.is_for_reading()) else {
         return closed.map_err(not_for_changes);
     };
-    // What was read differs from what is there, too, where the files do not tell, as of a block device.
+    // A block device has no times to compare; there corruption at the end shows that another program wrote.
     if !unchanged.has_same_contents() || matches!(closed, Err(Error::Corrupt(_))) {
         // Where the other process is gone, no program waits to hear it.
         let _ = link.send(Message::WasChanged, &[]);

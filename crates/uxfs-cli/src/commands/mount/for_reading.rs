@@ -204,7 +204,7 @@ impl ForReading {
         false
     }
 
-    /// What tells later whether the image has been changed by others.
+    /// Detects later whether another program has changed the image.
     pub fn unchanged(&self) -> Unchanged {
         self.unchanged.clone()
     }
@@ -252,7 +252,7 @@ impl ForReading {
         let held = self.held.clone().ok_or(StaysReadOnly::OpenedToRead)?;
         self.exclude_others(link).map_err(|error| match error {
             ClaimError::Changing => {
-                // It tells those that read.
+                // The supervisor reports it at the end.
                 let _ = link.send(Message::WasChanged, &[]);
                 StaysReadOnly::Changed
             }

@@ -178,13 +178,13 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Tells the server whether others use the image. It cannot look at the machine, and no lock tells of a mount or a loop device.
+    /// Reports to the server whether other programs use the image. The confined server cannot see mounts and loop devices, and they take no lock.
     fn answer(&self, link: &Link, server: &Serving, mounted: Option<&Mounted>) {
         let number = mounted.map(|mounted| mounted.device_number().number());
         let holder = server.child.id().as_raw_nonzero().get().unsigned_abs();
         let (image, kept) = (self.image.to_owned(), self.kept.and_then(ImageFile::metadata));
         let (told, outcome) = mpsc::channel();
-        // What is looked at may lie in this very mount, whose server waits for the answer: so a thread looks, for a limited time.
+        // The paths may lie in this very mount, whose server waits for the answer. So a thread looks, with a time limit.
         let look = move || {
             let metadata = kept.map_or_else(|| fs::metadata(&image).map_err(ClaimError::from), Ok);
             let _ = told.send(metadata.and_then(|metadata| require_alone(&metadata, holder, number)).is_ok());
@@ -229,7 +229,7 @@ fn watch(
                 Some(Message::PleaseUnmount) => flag.store(true, Ordering::Relaxed),
                 Some(Message::MayChange) => look.answer(link, server, Some(mounted)),
                 Some(Message::WasChanged) => {
-                    // Those that wait for the end hear it then.
+                    // `uxfs umount` reports it at the end.
                     server.was_changed = true;
                 }
                 Some(Message::Opened | Message::Mounted | Message::Alone | Message::NotAlone) => {}

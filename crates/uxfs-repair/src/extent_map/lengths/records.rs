@@ -1,4 +1,4 @@
-//! The extents of a fork one by one, with where each lies: also those of leaves whose records alone are wrong.
+//! The extents of a fork with their places, including leaves in which only a record is wrong.
 
 use std::ops::ControlFlow;
 

@@ -104,7 +104,7 @@ fn compiled(programs: Programs, text: &str) -> (TempDir, PathBuf, PathBuf) {
     (folder, file, bin)
 }
 
-/// What is wrong with a file of these bytes.
+/// The fault in a file with these bytes.
 fn fault_of(path: &Path, bytes: &[u8]) -> CompiledFault {
     fs::write(path, bytes).unwrap();
     match Labels::open(&[path]) {
@@ -113,7 +113,7 @@ fn fault_of(path: &Path, bytes: &[u8]) -> CompiledFault {
     }
 }
 
-/// With anything in it a file gives an error or labels, and soon; what is cut off is told.
+/// Damaged files give labels or an error, quickly. Truncated files give an error.
 fn survives_damage(path: &Path, whole: &[u8]) {
     for length in (4..whole.len()).step_by(61) {
         assert!(matches!(fault_of(path, &whole[..length]), CompiledFault::Truncated(_)), "{length}");
